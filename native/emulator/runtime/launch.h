@@ -1,0 +1,44 @@
+// The door through which the emulator's other libraries (opapi, aclop, hccl, ge) put work on a stream.
+// Exported by libascendcl.so; C++ and private to the emulator, not part of CANN's ABI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cann/acl.h"
+
+#pragma GCC visibility push(default)
+namespace npu::emulator {
+
+/// One unit of stream-ordered work. The runtime owns it from launch() until it ran or was dropped.
+class Task {
+  public:
+    virtual ~Task() = default;
+
+    /// Does the work, on an engine's thread (or the caller's, see work()). What it throws becomes the device's
+    /// sticky error: the tasks after it are dropped and every synchronise or copy-out fails until
+    /// aclrtResetDevice.
+    virtual void run() = 0;
+
+    /// What error messages call it: "aclnnAdd". Must outlive the task.
+    virtual const char* name() const = 0;
+
+    /// Bytes touched, a hint: a tiny task on an idle stream may run on the caller's thread within launch().
+    virtual std::size_t work() const { return SIZE_MAX; }
+};
+
+/// Who runs a task. Compute is one thread per process, which owns the cores (the only OpenMP team); copies and
+/// host work (callbacks, waiting for a peer) have threads of their own and never hold up compute.
+enum class Engine { compute, copy, host };
+
+/// Appends the task to the stream (nullptr: the current context's default stream) and returns at once.
+/// Thread-safe. A non-zero code means that the task was not taken, with the reason in aclGetRecentErrMsg.
+aclError launch(aclrtStream stream, std::unique_ptr<Task> task, Engine engine = Engine::compute);
+
+/// Stores the sentence as the calling thread's aclGetRecentErrMsg and returns the code.
+aclError fail(aclError code, std::string sentence);
+
+}  // namespace npu::emulator
+#pragma GCC visibility pop
