@@ -1,0 +1,69 @@
+"""Writes libopapi's entry points from CANN's prototypes (native/cann/facts/aclnn.json).
+
+Every operator gets its two phases, implemented or not: the ones without a kernel answer with an error that names them.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+LETTERS = {
+    "aclTensor *": "T",
+    "aclScalar *": "S",
+    "aclIntArray *": "I",
+    "aclBoolArray *": "B",
+    "aclFloatArray *": "F",
+    "aclTensorList *": "L",
+    "aclScalarList *": "l",
+    "char *": "s",
+    "aclDataType": "t",
+    "bool": "b",
+    "double": "d",
+    "float": "d",
+    "int8_t": "i",
+    "int": "i",
+    "int32_t": "i",
+    "int64_t": "i",
+    "uint32_t": "i",
+    "uint64_t": "i",
+}
+
+
+def letter(c_type: str) -> str:
+    """The kind of a parameter, as kernels/kernel.h spells it. Raises KeyError for a type that no kernel can take."""
+    return LETTERS[c_type.removeprefix("const ")]
+
+
+def entry(name: str, params: list[list[str]]) -> str:
+    declared = "".join(f"{c_type} {name}, " for c_type, name in params)
+    handed = "".join(f" << {name}" for _, name in params)
+    return (
+        f"NPU_EXPORT aclnnStatus {name}GetWorkspaceSize({declared}uint64_t* workspaceSize_, aclOpExecutor** executor_) {{\n"
+        f'    static Entry entry("{name}");\n'
+        f"    Call call(entry);\n    call{handed};\n    return call.prepare(workspaceSize_, executor_);\n}}\n"
+        f"NPU_EXPORT aclnnStatus {name}(void*, uint64_t, aclOpExecutor* executor_, aclrtStream stream_) {{\n"
+        f'    return execute("{name}", executor_, stream_);\n}}\n'
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("facts", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--parts", type=int, default=4)
+    args = parser.parse_args()
+    operators = sorted(json.loads(args.facts.read_text())["ops"].items())
+    args.out.mkdir(parents=True, exist_ok=True)
+    for part in range(args.parts):
+        body = "".join(entry(name, params) for name, params in operators[part :: args.parts])
+        source = f'#include "opapi/call.h"\n\nusing namespace npu::opapi;\n\nextern "C" {{\n{body}}}\n'
+        (args.out / f"entries_{part}.cpp").write_text(source)
+    rows = "".join(f'    {{"{name}", "{"".join(letter(t) for t, _ in params)}"}},\n' for name, params in operators)
+    (args.out / "prototypes.cpp").write_text(
+        f'#include "opapi/prototypes.h"\n\nnamespace npu::opapi {{\n\nconst std::vector<Prototype> prototypes{{\n{rows}}};\n\n'
+        "}  // namespace npu::opapi\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
