@@ -66,7 +66,8 @@ namespace detail {
 
 ScalarType Cast<ScalarType>::from(const Arg& arg, std::size_t index) {
     if (auto* type = std::get_if<ScalarType>(&arg)) return *type;
-    if (auto* number = std::get_if<int64_t>(&arg)) {  // a GE attribute: ge::DataType numbers are aclDataType's
+    if (auto* number =
+            std::get_if<int64_t>(&arg)) {  // a GE attribute: ge::DataType numbers are aclDataType's
         if (auto type = scalar_type(static_cast<aclDataType>(*number))) return *type;
     }
     bad_argument(index, "a dtype", arg);

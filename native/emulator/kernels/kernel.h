@@ -1,14 +1,16 @@
 // The table of operators: a name per door and one body with typed parameters.
 //
 //     const Table table{
-//         {"aclnnAbs", Ge{"Abs"}, [](const Tensor& self, const Tensor& out) { at::abs_out(mut(out), self); }},
+//         {"aclnnAbs", Ge{"Abs"}, [](const Tensor& self, const Tensor& out) { at::abs_out(mut(out), self);
+//         }},
 //     };
 //
-// A body's parameters are, in order: for aclnn the parameters of aclnnXGetWorkspaceSize before workspaceSize; for GE the inputs, the attributes that
-// Ge{} names (in that order), the outputs. Accepted parameter types: const Tensor& (required), std::optional<Tensor>,
-// DynamicOutput, const Scalar&, std::optional<Scalar>, IntArrayRef (null: empty), OptionalIntArrayRef, const BoolList&,
-// const std::vector<double>&, const std::vector<Tensor>&, const std::vector<Scalar>&, int64_t, double, bool,
-// const std::string&, ScalarType, and std::optional of the last five for GE attributes with a default.
+// A body's parameters are, in order: for aclnn the parameters of aclnnXGetWorkspaceSize before workspaceSize;
+// for GE the inputs, the attributes that Ge{} names (in that order), the outputs. Accepted parameter types:
+// const Tensor& (required), std::optional<Tensor>, DynamicOutput, const Scalar&, std::optional<Scalar>,
+// IntArrayRef (null: empty), OptionalIntArrayRef, const BoolList&, const std::vector<double>&, const
+// std::vector<Tensor>&, const std::vector<Scalar>&, int64_t, double, bool, const std::string&, ScalarType,
+// and std::optional of the last five for GE attributes with a default.
 #pragma once
 
 #include <functional>
@@ -174,8 +176,8 @@ struct Traits<R (F::*)(P...) const> {
 
 }  // namespace detail
 
-// One row of the table. `letters` spells the parameters (T tensor, S scalar, I ints, B bools, F floats, L tensors,
-// l scalars, i int, d float, b bool, s string, t dtype); it is compared with CANN's prototype.
+// One row of the table. `letters` spells the parameters (T tensor, S scalar, I ints, B bools, F floats, L
+// tensors, l scalars, i int, d float, b bool, s string, t dtype); it is compared with CANN's prototype.
 struct Kernel {
     std::string name;
     std::string letters;
@@ -195,7 +197,8 @@ struct Entry {
     template <class F>
     Entry(Ge ge, F body) : Entry(nullptr, ge, std::move(body)) {}
     template <class F>
-    Entry(const char* aclnn_name, Ge ge, F function) : aclnn(aclnn_name ? aclnn_name : ""), ge(ge.type ? ge.type : "") {
+    Entry(const char* aclnn_name, Ge ge, F function)
+        : aclnn(aclnn_name ? aclnn_name : ""), ge(ge.type ? ge.type : "") {
         kernel.attributes.assign(ge.attributes.begin(), ge.attributes.end());
         kernel.letters = detail::Traits<F>::letters();
         kernel.body = [function](const Args& args) {
@@ -217,11 +220,13 @@ struct Table {
     explicit Table(const std::vector<Entry>& entries);
 };
 
-// The kernel of an operator, or null. aclnnInplaceX is derived from aclnnX (self, ..., out) unless it has a row of its own.
+// The kernel of an operator, or null. aclnnInplaceX is derived from aclnnX (self, ..., out) unless it has a
+// row of its own.
 const Kernel* find_aclnn(std::string_view name);
 const Kernel* find_ge(std::string_view type);
 
-// Runs a kernel with the thread's autograd, autocast and Python modes out of the way. Throws what the kernel throws.
+// Runs a kernel with the thread's autograd, autocast and Python modes out of the way. Throws what the kernel
+// throws.
 void run(const Kernel& kernel, const Args& args);
 
 }  // namespace npu::emulator

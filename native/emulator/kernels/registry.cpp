@@ -1,3 +1,5 @@
+#include "kernels/registry.h"
+
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -7,7 +9,6 @@
 #include <mutex>
 
 #include "kernels/kernel.h"
-#include "kernels/registry.h"
 
 namespace npu::emulator {
 namespace {
@@ -40,8 +41,8 @@ void add_all(const Entry* begin, const Entry* end) {
 
 constexpr std::string_view kInplace = "aclnnInplace";
 
-// self op= ...: the out-of-place kernel with self as its output, through a temporary unless every element of the
-// output depends on the same element of self alone.
+// self op= ...: the out-of-place kernel with self as its output, through a temporary unless every element of
+// the output depends on the same element of self alone.
 Kernel inplace_from(const Kernel& base, std::string name) {
     Kernel kernel = base;
     kernel.name = std::move(name);
@@ -107,12 +108,14 @@ void run(const Kernel& kernel, const Args& args) {
 }
 
 void write(const Tensor& out, const Tensor& value) {
-    TORCH_CHECK(out.sizes() == value.sizes(), "the output has shape ", out.sizes(), ", the result has ", value.sizes());
+    TORCH_CHECK(out.sizes() == value.sizes(), "the output has shape ", out.sizes(), ", the result has ",
+                value.sizes());
     out.copy_(value);
 }
 
 void DynamicOutput::set(const Tensor& value) const {
-    TORCH_CHECK(sink.defined(), "the result's shape ", value.sizes(), " cannot be handed back through this call");
+    TORCH_CHECK(sink.defined(), "the result's shape ", value.sizes(),
+                " cannot be handed back through this call");
     TORCH_CHECK(value.numel() <= buffer.numel(), "the result has shape ", value.sizes(), ", the output only ",
                 buffer.numel(), " elements");
     buffer.view({-1}).narrow(0, 0, value.numel()).copy_(value.reshape({-1}));
@@ -122,8 +125,13 @@ void DynamicOutput::set(const Tensor& value) const {
 namespace detail {
 
 void bad_argument(std::size_t index, const char* wanted, const Arg& got) {
-    static constexpr const char* kinds[] = {"null",    "a null tensor or a tensor", "a scalar",  "integers", "flags",  "floats", "tensors",
-                                            "scalars", "an integer",                "a number", "a flag",   "a string", "a dtype"};
+    static constexpr const char* kinds[] = {"null",       "a null tensor or a tensor",
+                                            "a scalar",   "integers",
+                                            "flags",      "floats",
+                                            "tensors",    "scalars",
+                                            "an integer", "a number",
+                                            "a flag",     "a string",
+                                            "a dtype"};
     TORCH_CHECK(false, "argument ", index, " must be ", wanted, ", got ", kinds[got.index()]);
 }
 

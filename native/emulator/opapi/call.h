@@ -1,5 +1,5 @@
-// What a generated entry point does: collect the arguments, then prepare or execute. Free of ATen, so that two thousand
-// entry points compile quickly.
+// What a generated entry point does: collect the arguments, then prepare or execute. Free of ATen, so that
+// two thousand entry points compile quickly.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct Entry {
     const npu::emulator::Kernel* kernel;  // null: not implemented
 };
 
-// The arguments of one call of xxxGetWorkspaceSize, copied: the caller may destroy its arrays before the operator runs.
+// The arguments of one call of xxxGetWorkspaceSize, copied: the caller may destroy its arrays before the
+// operator runs.
 class Call {
   public:
     explicit Call(const Entry& entry);
@@ -50,7 +51,8 @@ class Call {
     Call& operator<<(uint32_t number) { return *this << static_cast<int64_t>(number); }
     Call& operator<<(uint64_t number) { return *this << static_cast<int64_t>(number); }
 
-    // Hands out an executor. Errors: ACLNN_ERR_PARAM_NULLPTR, or ACLNN_ERR_INNER_NULLPTR-family when there is no kernel.
+    // Hands out an executor. Errors: ACLNN_ERR_PARAM_NULLPTR, or ACLNN_ERR_INNER_NULLPTR-family when there is
+    // no kernel.
     aclnnStatus prepare(uint64_t* workspace_size, aclOpExecutor** executor);
 
   private:

@@ -36,7 +36,8 @@ at::Scalar read_scalar(const void* value, at::ScalarType type) {
 
 template <class Ref>
 aclnnStatus copy_out(const Ref& values, int64_t** out, uint64_t* count, const char* what) {
-    if (out == nullptr || count == nullptr) return fail(kNullPointer, std::string(what) + ": an output pointer is null");
+    if (out == nullptr || count == nullptr)
+        return fail(kNullPointer, std::string(what) + ": an output pointer is null");
     auto* copy = new int64_t[values.size()];  // CANN: the caller frees it with delete[]
     std::copy(values.begin(), values.end(), copy);
     *out = copy;
@@ -52,7 +53,8 @@ aclnnStatus destroy(const Handle* handle) {
 
 template <class Handle>
 aclnnStatus size_of(const Handle* handle, uint64_t* size, std::size_t count, const char* what) {
-    if (handle == nullptr || size == nullptr) return fail(kNullPointer, std::string(what) + ": a pointer is null");
+    if (handle == nullptr || size == nullptr)
+        return fail(kNullPointer, std::string(what) + ": a pointer is null");
     *size = count;
     return 0;
 }
@@ -68,9 +70,11 @@ void aclTensor::set_view_shape(at::IntArrayRef shape) {
 std::string aclTensor::refusal() const {
     if (!is_strided(format)) {
         return "a tensor in the tiled format " + std::to_string(format) +
-               "; the emulator computes on strided formats only (torch.npu.config.allow_internal_format = False)";
+               "; the emulator computes on strided formats only (torch.npu.config.allow_internal_format = "
+               "False)";
     }
-    return std::string("a tensor of type ") + npu::emulator::data_type_name(type) + ", which ATen's CPU code does not have";
+    return std::string("a tensor of type ") + npu::emulator::data_type_name(type) +
+           ", which ATen's CPU code does not have";
 }
 
 void aclTensor::rebuild() {
@@ -80,7 +84,8 @@ void aclTensor::rebuild() {
         return;
     }
     auto* first = static_cast<char*>(storage) + offset * static_cast<int64_t>(c10::elementSize(*aten));
-    tensor = at::for_blob(first, sizes).strides(strides).options(at::TensorOptions().dtype(*aten)).make_tensor();
+    tensor =
+        at::for_blob(first, sizes).strides(strides).options(at::TensorOptions().dtype(*aten)).make_tensor();
 }
 
 extern "C" {
@@ -89,14 +94,15 @@ NPU_EXPORT aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDims
                                       const int64_t* stride, int64_t offset, aclFormat format,
                                       const int64_t* storageDims, uint64_t storageDimsNum, void* tensorData) {
     auto handle = c10::make_intrusive<aclTensor>();
-    aclInitTensor(handle.get(), viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum,
-                  tensorData);
+    aclInitTensor(handle.get(), viewDims, viewDimsNum, dataType, stride, offset, format, storageDims,
+                  storageDimsNum, tensorData);
     return handle.release();
 }
 
 NPU_EXPORT aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims, uint64_t viewDimsNum,
-                                     aclDataType dataType, const int64_t* stride, int64_t offset, aclFormat format,
-                                     const int64_t* storageDims, uint64_t storageDimsNum, void* tensorDataAddr) {
+                                     aclDataType dataType, const int64_t* stride, int64_t offset,
+                                     aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
+                                     void* tensorDataAddr) {
     if (tensor == nullptr || (viewDims == nullptr && viewDimsNum != 0)) {
         return fail(kNullPointer, "aclInitTensor: the tensor or its dims are null");
     }
@@ -118,7 +124,8 @@ NPU_EXPORT aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims,
 
 NPU_EXPORT aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
     if (tensor != nullptr) {
-        c10::intrusive_ptr<aclTensor>::reclaim(const_cast<aclTensor*>(tensor));  // drops the creator's reference
+        c10::intrusive_ptr<aclTensor>::reclaim(
+            const_cast<aclTensor*>(tensor));  // drops the creator's reference
     }
     return 0;
 }
@@ -126,17 +133,22 @@ NPU_EXPORT aclnnStatus aclDestroyTensor(const aclTensor* tensor) {
 NPU_EXPORT aclScalar* aclCreateScalar(void* value, aclDataType dataType) {
     auto type = npu::emulator::scalar_type(dataType);
     if (value == nullptr || !type) {
-        fail(kInvalid, std::string("aclCreateScalar: no value, or the type is ") + npu::emulator::data_type_name(dataType));
+        fail(kInvalid, std::string("aclCreateScalar: no value, or the type is ") +
+                           npu::emulator::data_type_name(dataType));
         return nullptr;
     }
     return new aclScalar{read_scalar(value, *type), dataType};
 }
 
-NPU_EXPORT aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) { return new aclIntArray{std::vector<int64_t>(value, value + size)}; }
+NPU_EXPORT aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size) {
+    return new aclIntArray{std::vector<int64_t>(value, value + size)};
+}
 NPU_EXPORT aclFloatArray* aclCreateFloatArray(const float* value, uint64_t size) {
     return new aclFloatArray{std::vector<double>(value, value + size)};
 }
-NPU_EXPORT aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size) { return new aclBoolArray{npu::emulator::BoolList(value, value + size)}; }
+NPU_EXPORT aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size) {
+    return new aclBoolArray{npu::emulator::BoolList(value, value + size)};
+}
 NPU_EXPORT aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size) {
     return new aclTensorList{{value, value + size}};
 }
@@ -163,16 +175,19 @@ NPU_EXPORT aclnnStatus aclGetViewShape(const aclTensor* tensor, int64_t** viewDi
     if (tensor == nullptr) return fail(kNullPointer, "aclGetViewShape: the tensor is null");
     return copy_out(tensor->sizes, viewDims, viewDimsNum, "aclGetViewShape");
 }
-NPU_EXPORT aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims, uint64_t* storageDimsNum) {
+NPU_EXPORT aclnnStatus aclGetStorageShape(const aclTensor* tensor, int64_t** storageDims,
+                                          uint64_t* storageDimsNum) {
     if (tensor == nullptr) return fail(kNullPointer, "aclGetStorageShape: the tensor is null");
     return copy_out(tensor->storage_sizes, storageDims, storageDimsNum, "aclGetStorageShape");
 }
-NPU_EXPORT aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue, uint64_t* stridesNum) {
+NPU_EXPORT aclnnStatus aclGetViewStrides(const aclTensor* tensor, int64_t** stridesValue,
+                                         uint64_t* stridesNum) {
     if (tensor == nullptr) return fail(kNullPointer, "aclGetViewStrides: the tensor is null");
     return copy_out(tensor->strides, stridesValue, stridesNum, "aclGetViewStrides");
 }
 NPU_EXPORT aclnnStatus aclGetViewOffset(const aclTensor* tensor, int64_t* offset) {
-    if (tensor == nullptr || offset == nullptr) return fail(kNullPointer, "aclGetViewOffset: a pointer is null");
+    if (tensor == nullptr || offset == nullptr)
+        return fail(kNullPointer, "aclGetViewOffset: a pointer is null");
     *offset = tensor->offset;
     return 0;
 }
@@ -182,7 +197,8 @@ NPU_EXPORT aclnnStatus aclGetFormat(const aclTensor* tensor, aclFormat* format) 
     return 0;
 }
 NPU_EXPORT aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* dataType) {
-    if (tensor == nullptr || dataType == nullptr) return fail(kNullPointer, "aclGetDataType: a pointer is null");
+    if (tensor == nullptr || dataType == nullptr)
+        return fail(kNullPointer, "aclGetDataType: a pointer is null");
     *dataType = tensor->type;
     return 0;
 }
@@ -193,7 +209,8 @@ NPU_EXPORT aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
     return 0;
 }
 NPU_EXPORT aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {
-    if (tensor == nullptr || addr == nullptr) return fail(kNullPointer, "aclGetRawTensorAddr: a pointer is null");
+    if (tensor == nullptr || addr == nullptr)
+        return fail(kNullPointer, "aclGetRawTensorAddr: a pointer is null");
     *addr = tensor->storage;
     return 0;
 }
@@ -214,11 +231,14 @@ NPU_EXPORT aclnnStatus aclGetScalarListSize(const aclScalarList* list, uint64_t*
     return size_of(list, size, list ? list->scalars.size() : 0, "aclGetScalarListSize");
 }
 
-NPU_EXPORT aclnnStatus aclnnInit(const char*) { return 0; }  // nothing to set up: a kernel is found when it is asked for
+NPU_EXPORT aclnnStatus aclnnInit(const char*) {
+    return 0;
+}  // nothing to set up: a kernel is found when it is asked for
 NPU_EXPORT aclnnStatus aclnnFinalize() { return 0; }
 
 NPU_EXPORT aclnnStatus aclDumpOpTensors(const char*, const char*, aclTensor**, size_t, size_t, aclrtStream) {
-    return fail(ACL_ERROR_FEATURE_UNSUPPORTED,
-                "aclDumpOpTensors is not implemented by the emulator; copy the tensors to the host to look at them");
+    return fail(
+        ACL_ERROR_FEATURE_UNSUPPORTED,
+        "aclDumpOpTensors is not implemented by the emulator; copy the tensors to the host to look at them");
 }
 }

@@ -8,7 +8,8 @@
 #include "cann/aclnn_base.h"
 #include "kernels/kernel.h"
 
-// Thread-safety: as in CANN, a handle is used by one thread at a time; the operator in flight holds its own references.
+// Thread-safety: as in CANN, a handle is used by one thread at a time; the operator in flight holds its own
+// references.
 struct aclTensor : npu::emulator::ShapeSink {
     c10::SmallVector<int64_t, 6> sizes, strides, storage_sizes;
     int64_t offset = 0;  // in elements
@@ -18,7 +19,7 @@ struct aclTensor : npu::emulator::ShapeSink {
     at::Tensor tensor;  // a view of `storage`; undefined if the type or the format is none of ATen's
 
     void set_view_shape(at::IntArrayRef shape) override;
-    void rebuild();             // after a change of the fields above
+    void rebuild();               // after a change of the fields above
     std::string refusal() const;  // why `tensor` is undefined
 };
 
@@ -47,6 +48,7 @@ struct aclOpExecutor {
     const char* name;
     const npu::emulator::Kernel* kernel;
     npu::emulator::Args args;
-    std::vector<std::size_t> tensor_slots = {};  // which args are tensors or tensor lists, for aclSetTensorAddr
+    std::vector<std::size_t> tensor_slots =
+        {};  // which args are tensors or tensor lists, for aclSetTensorAddr
     bool repeatable = false;
 };

@@ -1,21 +1,21 @@
-// What the table of kernels holds, for tests and for the generator of docs/operators.md. Not part of CANN's ABI.
-#include "kernels/registry.h"
-
+// What the table of kernels holds, for tests and for the generator of docs/operators.md. Not part of CANN's
+// ABI.
 #include "kernels/kernel.h"
+#include "kernels/registry.h"
 #include "opapi/call.h"
 #include "opapi/prototypes.h"
 
 extern "C" {
 
-// One line an operator: "aclnn <name> <prototype's letters> <kernel's letters or ->" and "ge <type> <letters> <attributes>".
-// The text lives as long as the process.
+// One line an operator: "aclnn <name> <prototype's letters> <kernel's letters or ->" and "ge <type> <letters>
+// <attributes>". The text lives as long as the process.
 NPU_EXPORT const char* npu_emulator_operators() {
     static const std::string text = [] {
         std::string lines;
         for (auto& prototype : npu::opapi::prototypes) {
             auto* kernel = npu::emulator::find_aclnn(prototype.name);
-            lines += "aclnn " + prototype.name + " " + (prototype.letters.empty() ? "-" : prototype.letters) + " " +
-                     (kernel ? kernel->letters : "-") + "\n";
+            lines += "aclnn " + prototype.name + " " + (prototype.letters.empty() ? "-" : prototype.letters) +
+                     " " + (kernel ? kernel->letters : "-") + "\n";
         }
         for (auto& name : npu::emulator::ge_names()) {
             auto* kernel = npu::emulator::find_ge(name);

@@ -13,13 +13,14 @@ using npu::emulator::TensorArg;
 namespace npu::opapi {
 namespace {
 
-constexpr aclnnStatus kNullPointer = 161001;      // ACLNN_ERR_PARAM_NULLPTR
-constexpr aclnnStatus kInvalid = 161002;          // ACLNN_ERR_PARAM_INVALID
-constexpr aclnnStatus kNoKernel = 561003;         // ACLNN_ERR_INNER_FIND_KERNEL_ERROR
-constexpr aclnnStatus kRuntimeError = 361001;     // ACLNN_ERR_RUNTIME_ERROR
+constexpr aclnnStatus kNullPointer = 161001;   // ACLNN_ERR_PARAM_NULLPTR
+constexpr aclnnStatus kInvalid = 161002;       // ACLNN_ERR_PARAM_INVALID
+constexpr aclnnStatus kNoKernel = 561003;      // ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+constexpr aclnnStatus kRuntimeError = 361001;  // ACLNN_ERR_RUNTIME_ERROR
 
 std::size_t bytes(const Arg& arg) {
-    if (auto* tensor = std::get_if<TensorArg>(&arg)) return tensor->tensor.defined() ? tensor->tensor.nbytes() : 0;
+    if (auto* tensor = std::get_if<TensorArg>(&arg))
+        return tensor->tensor.defined() ? tensor->tensor.nbytes() : 0;
     if (auto* list = std::get_if<std::vector<at::Tensor>>(&arg)) {
         std::size_t sum = 0;
         for (auto& tensor : *list) sum += tensor.defined() ? tensor.nbytes() : 0;
@@ -55,7 +56,8 @@ Entry::Entry(const char* entry_name) : name(entry_name), kernel(npu::emulator::f
 Call::Call(const Entry& entry) : entry_(entry) {
     if (entry.kernel == nullptr) return;
     executor_.reset(new aclOpExecutor{entry.name, entry.kernel, {}});
-    executor_->args.reserve(entry.kernel->letters.size() + 1);  // + 1: a derived in-place form appends its output
+    executor_->args.reserve(entry.kernel->letters.size() +
+                            1);  // + 1: a derived in-place form appends its output
 }
 Call::~Call() = default;
 
@@ -139,7 +141,9 @@ Call& Call::operator<<(int64_t number) {
 aclnnStatus Call::prepare(uint64_t* workspace_size, aclOpExecutor** executor) {
     const std::string name = entry_.name;
     if (!executor_) {
-        return fail(kNoKernel, name + " is not implemented by the host emulator of CANN; docs/operators.md lists what is");
+        return fail(
+            kNoKernel,
+            name + " is not implemented by the host emulator of CANN; docs/operators.md lists what is");
     }
     if (workspace_size == nullptr || executor == nullptr) {
         return fail(kNullPointer, name + "GetWorkspaceSize: workspaceSize or executor is null");
@@ -176,10 +180,12 @@ Arg* tensor_slot(aclOpExecutor* executor, std::size_t index) {
     return &executor->args[executor->tensor_slots[index]];
 }
 
-aclnnStatus set_address(const char* what, aclOpExecutor* executor, std::size_t index, aclTensor* tensor, void* addr) {
+aclnnStatus set_address(const char* what, aclOpExecutor* executor, std::size_t index, aclTensor* tensor,
+                        void* addr) {
     auto* slot = tensor_slot(executor, index);
     if (slot == nullptr || tensor == nullptr || !std::holds_alternative<TensorArg>(*slot)) {
-        return fail(161002, std::string(what) + ": the executor has no tensor argument " + std::to_string(index));
+        return fail(161002,
+                    std::string(what) + ": the executor has no tensor argument " + std::to_string(index));
     }
     tensor->storage = addr;
     tensor->rebuild();
@@ -192,8 +198,8 @@ aclnnStatus set_list_address(const char* what, aclOpExecutor* executor, std::siz
     auto* slot = tensor_slot(executor, index);
     if (slot == nullptr || list == nullptr || item >= list->tensors.size() ||
         !std::holds_alternative<std::vector<at::Tensor>>(*slot)) {
-        return fail(161002, std::string(what) + ": the executor has no item " + std::to_string(item) + " of a tensor list " +
-                                std::to_string(index));
+        return fail(161002, std::string(what) + ": the executor has no item " + std::to_string(item) +
+                                " of a tensor list " + std::to_string(index));
     }
     auto* tensor = const_cast<aclTensor*>(list->tensors[item]);
     tensor->storage = addr;
@@ -202,10 +208,12 @@ aclnnStatus set_list_address(const char* what, aclOpExecutor* executor, std::siz
     return 0;
 }
 
-// Inputs come first and outputs last in every aclnn prototype, so an output's index counts from the first tensor that
-// the caller names as one; only the executor's own order (aclSetTensorAddr) is unambiguous without the prototype.
+// Inputs come first and outputs last in every aclnn prototype, so an output's index counts from the first
+// tensor that the caller names as one; only the executor's own order (aclSetTensorAddr) is unambiguous
+// without the prototype.
 aclnnStatus set_by_handle(const char* what, aclOpExecutor* executor, aclTensor* tensor, void* addr) {
-    if (executor == nullptr || tensor == nullptr) return fail(161001, std::string(what) + ": a pointer is null");
+    if (executor == nullptr || tensor == nullptr)
+        return fail(161001, std::string(what) + ": a pointer is null");
     for (auto index : executor->tensor_slots) {
         auto* arg = std::get_if<TensorArg>(&executor->args[index]);
         if (arg == nullptr || arg->sink.get() != tensor) continue;
@@ -230,25 +238,31 @@ NPU_EXPORT aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor) {
     delete executor;
     return 0;
 }
-NPU_EXPORT aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t, aclTensor* tensor, void* addr) {
+NPU_EXPORT aclnnStatus aclSetInputTensorAddr(aclOpExecutor* executor, const size_t, aclTensor* tensor,
+                                             void* addr) {
     return set_by_handle("aclSetInputTensorAddr", executor, tensor, addr);
 }
-NPU_EXPORT aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t, aclTensor* tensor, void* addr) {
+NPU_EXPORT aclnnStatus aclSetOutputTensorAddr(aclOpExecutor* executor, const size_t, aclTensor* tensor,
+                                              void* addr) {
     return set_by_handle("aclSetOutputTensorAddr", executor, tensor, addr);
 }
-NPU_EXPORT aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor, void* addr) {
+NPU_EXPORT aclnnStatus aclSetTensorAddr(aclOpExecutor* executor, const size_t index, aclTensor* tensor,
+                                        void* addr) {
     return set_address("aclSetTensorAddr", executor, index, tensor, addr);
 }
-NPU_EXPORT aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                                    aclTensorList* tensors, void* addr) {
+NPU_EXPORT aclnnStatus aclSetDynamicInputTensorAddr(aclOpExecutor* executor, size_t irIndex,
+                                                    const size_t relativeIndex, aclTensorList* tensors,
+                                                    void* addr) {
     return set_list_address("aclSetDynamicInputTensorAddr", executor, irIndex, relativeIndex, tensors, addr);
 }
-NPU_EXPORT aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                                     aclTensorList* tensors, void* addr) {
+NPU_EXPORT aclnnStatus aclSetDynamicOutputTensorAddr(aclOpExecutor* executor, size_t irIndex,
+                                                     const size_t relativeIndex, aclTensorList* tensors,
+                                                     void* addr) {
     return set_list_address("aclSetDynamicOutputTensorAddr", executor, irIndex, relativeIndex, tensors, addr);
 }
-NPU_EXPORT aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex, const size_t relativeIndex,
-                                               aclTensorList* tensors, void* addr) {
+NPU_EXPORT aclnnStatus aclSetDynamicTensorAddr(aclOpExecutor* executor, size_t irIndex,
+                                               const size_t relativeIndex, aclTensorList* tensors,
+                                               void* addr) {
     return set_list_address("aclSetDynamicTensorAddr", executor, irIndex, relativeIndex, tensors, addr);
 }
 }
