@@ -186,6 +186,33 @@ struct Kernel {
     bool elementwise = false;  // the output may be the very same memory as an input
 };
 
+// The arguments of an operator that exists in many versions, by the names of CANN's prototype.
+class NamedArgs {
+  public:
+    NamedArgs(const Args& args, const std::vector<std::string>& names) : args_(args), names_(names) {}
+
+    // Throws when this version has no such parameter.
+    template <class T>
+    auto get(std::string_view name) const {
+        const auto index = find(name);
+        TORCH_CHECK(index < names_.size(), "has no parameter ", name);
+        return std::remove_cvref_t<T>(detail::Cast<T>::from(args_[index], index));
+    }
+    // The fallback when this version has no such parameter.
+    template <class T>
+    T get(std::string_view name, T fallback) const {
+        const auto index = find(name);
+        return index < names_.size() ? T(detail::Cast<T>::from(args_[index], index)) : fallback;
+    }
+    // A tensor that may be absent: null, empty (as torch_npu hands it over), or no parameter of this version.
+    std::optional<Tensor> present(std::string_view name) const;
+
+  private:
+    std::size_t find(std::string_view name) const;
+    const Args& args_;
+    const std::vector<std::string>& names_;
+};
+
 struct Ge {
     const char* type;
     std::initializer_list<const char*> attributes = {};
@@ -217,6 +244,8 @@ struct Entry {
 // Registers its rows while the library loads; a name given twice ends the process with a message.
 struct Table {
     Table(std::initializer_list<Entry> entries);
+    // One body for several aclnn versions.
+    Table(std::initializer_list<const char*> aclnn_names, std::function<void(const NamedArgs&)> body);
     explicit Table(const std::vector<Entry>& entries);
 };
 

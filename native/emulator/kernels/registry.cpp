@@ -3,12 +3,14 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include "kernels/kernel.h"
+#include "kernels/prototypes.h"
 
 namespace npu::emulator {
 namespace {
@@ -62,6 +64,30 @@ Kernel inplace_from(const Kernel& base, std::string name) {
 
 Table::Table(std::initializer_list<Entry> entries) { add_all(entries.begin(), entries.end()); }
 Table::Table(const std::vector<Entry>& entries) { add_all(entries.data(), entries.data() + entries.size()); }
+
+Table::Table(std::initializer_list<const char*> aclnn_names, std::function<void(const NamedArgs&)> body) {
+    for (std::string name : aclnn_names) {
+        auto* prototype = find_prototype(name);
+        if (prototype == nullptr) {
+            std::fprintf(stderr, "emulator: operator %s has a row in the table of kernels but no prototype\n",
+                         name.c_str());
+            std::abort();
+        }
+        Kernel kernel;
+        kernel.letters = prototype->letters;
+        kernel.body = [body, prototype](const Args& args) { body(NamedArgs(args, prototype->parameters)); };
+        add(registry().aclnn, name, std::move(kernel));
+    }
+}
+
+std::size_t NamedArgs::find(std::string_view name) const {
+    return std::find(names_.begin(), names_.end(), name) - names_.begin();
+}
+
+std::optional<Tensor> NamedArgs::present(std::string_view name) const {
+    auto tensor = get<std::optional<Tensor>>(name, std::nullopt);
+    return tensor && tensor->numel() > 0 ? tensor : std::nullopt;
+}
 
 const Kernel* find_aclnn(std::string_view name) {
     auto& rows = registry().aclnn;

@@ -1,4 +1,4 @@
-"""Writes libopapi's entry points from CANN's prototypes (native/cann/facts/aclnn.json).
+"""Writes libopapi's entry points, and the table of prototypes that kernels look parameters up in, from CANN's prototypes (native/cann/facts/aclnn.json).
 
 Every operator gets its two phases, implemented or not: the ones without a kernel answer with an error that names them.
 """
@@ -46,6 +46,24 @@ def entry(name: str, params: list[list[str]]) -> str:
     )
 
 
+def prototypes(operators: list[tuple[str, list[list[str]]]]) -> str:
+    def row(name: str, params: list[list[str]]) -> str:
+        letters = "".join(letter(c_type) for c_type, _ in params)
+        names = ", ".join(f'"{parameter}"' for _, parameter in params)
+        return f'        {{"{name}", "{letters}", {{{names}}}}},\n'
+
+    rows = "".join(row(name, params) for name, params in operators)
+    return (
+        '#include "kernels/prototypes.h"\n\n#include <algorithm>\n\nnamespace npu::emulator {\n\n'
+        "// A function's static: tables of kernels ask for it while the library loads.\n"
+        f"const std::vector<Prototype>& prototypes() {{\n    static const std::vector<Prototype> all{{\n{rows}    }};\n    return all;\n}}\n\n"
+        "const Prototype* find_prototype(std::string_view aclnn) {\n    auto& all = prototypes();\n"
+        "    auto found = std::lower_bound(all.begin(), all.end(), aclnn,\n"
+        "                                  [](const Prototype& row, std::string_view name) { return row.name < name; });\n"
+        "    return found != all.end() && found->name == aclnn ? &*found : nullptr;\n}\n\n}  // namespace npu::emulator\n"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("facts", type=Path)
@@ -58,11 +76,7 @@ def main() -> None:
         body = "".join(entry(name, params) for name, params in operators[part :: args.parts])
         source = f'#include "opapi/call.h"\n\nusing namespace npu::opapi;\n\nextern "C" {{\n{body}}}\n'
         (args.out / f"entries_{part}.cpp").write_text(source)
-    rows = "".join(f'    {{"{name}", "{"".join(letter(t) for t, _ in params)}"}},\n' for name, params in operators)
-    (args.out / "prototypes.cpp").write_text(
-        f'#include "opapi/prototypes.h"\n\nnamespace npu::opapi {{\n\nconst std::vector<Prototype> prototypes{{\n{rows}}};\n\n'
-        "}  // namespace npu::opapi\n"
-    )
+    (args.out / "prototypes.cpp").write_text(prototypes(operators))
 
 
 if __name__ == "__main__":

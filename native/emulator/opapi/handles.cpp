@@ -12,23 +12,6 @@ namespace {
 constexpr aclnnStatus kNullPointer = 161001;  // ACLNN_ERR_PARAM_NULLPTR
 constexpr aclnnStatus kInvalid = 161002;      // ACLNN_ERR_PARAM_INVALID
 
-// Formats whose memory is the strided view itself; the others (FRACTAL_NZ, NC1HWC0, ...) are tiled layouts.
-bool is_strided(aclFormat format) {
-    switch (format) {
-        case ACL_FORMAT_UNDEFINED:
-        case ACL_FORMAT_NCHW:
-        case ACL_FORMAT_NHWC:
-        case ACL_FORMAT_ND:
-        case ACL_FORMAT_NDHWC:
-        case ACL_FORMAT_NCDHW:
-        case ACL_FORMAT_NCL:
-        case ACL_FORMAT_NC:
-            return true;
-        default:
-            return false;
-    }
-}
-
 at::Scalar read_scalar(const void* value, at::ScalarType type) {
     // A zero-dimensional view reads every type ATen knows in one place.
     return at::from_blob(const_cast<void*>(value), {}, at::TensorOptions().dtype(type)).item();
@@ -68,7 +51,7 @@ void aclTensor::set_view_shape(at::IntArrayRef shape) {
 }
 
 std::string aclTensor::refusal() const {
-    if (!is_strided(format)) {
+    if (!npu::emulator::is_strided(format)) {
         return "a tensor in the tiled format " + std::to_string(format) +
                "; the emulator computes on strided formats only (torch.npu.config.allow_internal_format = "
                "False)";
@@ -79,7 +62,7 @@ std::string aclTensor::refusal() const {
 
 void aclTensor::rebuild() {
     auto aten = npu::emulator::scalar_type(type);
-    if (!aten || !is_strided(format)) {
+    if (!aten || !npu::emulator::is_strided(format)) {
         tensor.reset();
         return;
     }

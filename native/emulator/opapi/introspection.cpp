@@ -3,7 +3,7 @@
 #include "kernels/kernel.h"
 #include "kernels/registry.h"
 #include "opapi/call.h"
-#include "opapi/prototypes.h"
+#include "kernels/prototypes.h"
 
 extern "C" {
 
@@ -12,7 +12,7 @@ extern "C" {
 NPU_EXPORT const char* npu_emulator_operators() {
     static const std::string text = [] {
         std::string lines;
-        for (auto& prototype : npu::opapi::prototypes) {
+        for (auto& prototype : npu::emulator::prototypes()) {
             auto* kernel = npu::emulator::find_aclnn(prototype.name);
             lines += "aclnn " + prototype.name + " " + (prototype.letters.empty() ? "-" : prototype.letters) +
                      " " + (kernel ? kernel->letters : "-") + "\n";
