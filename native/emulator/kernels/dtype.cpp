@@ -62,6 +62,22 @@ const char* data_type_name(aclDataType type) {
     return row ? row->name : "an unknown aclDataType";
 }
 
+bool is_strided(aclFormat format) {
+    switch (format) {
+        case ACL_FORMAT_UNDEFINED:
+        case ACL_FORMAT_NCHW:
+        case ACL_FORMAT_NHWC:
+        case ACL_FORMAT_ND:
+        case ACL_FORMAT_NDHWC:
+        case ACL_FORMAT_NCDHW:
+        case ACL_FORMAT_NCL:
+        case ACL_FORMAT_NC:
+            return true;
+        default:
+            return false;
+    }
+}
+
 namespace detail {
 
 ScalarType Cast<ScalarType>::from(const Arg& arg, std::size_t index) {
