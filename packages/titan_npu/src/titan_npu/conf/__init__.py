@@ -1,0 +1,1 @@
+"""Hydra's config groups (YAML files beside this one)."""

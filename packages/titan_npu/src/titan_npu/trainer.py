@@ -1,0 +1,187 @@
+"""TorchTitan's trainer, a subclass where the NPU or a clean stop needs it."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import os
+import signal
+import socket
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torchtitan.components.loss import BaseLoss
+from torchtitan.models.common.decoder import Decoder
+from torchtitan.protocols.model_spec import ModelSpec
+from torchtitan.trainer import Trainer
+
+from titan_npu.checkpoint import NpuCheckpointManager
+from titan_npu.compat import torch_distributed
+from titan_npu.data.prepare import default_folder, is_prepared, prepare
+from titan_npu.errors import ConfigError, DataError
+from titan_npu.metrics.processor import NpuMetricsProcessor, without_assumed_peak
+
+logger = logging.getLogger("titan_npu")
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C or SIGTERM (128 + SIGINT, as shells count it)."""
+
+
+class NpuTrainer(Trainer):
+    """Trainer that stops cleanly, takes its vocabulary from the tokenizer and says what is missing in one sentence.
+
+    Raises:
+        DataError: no tokenizer or no data where the config says (the corpus of ``data prepare`` is made when missing).
+        ConfigError: the tokenizer has more tokens than the model.
+        SystemExit(130): from ``train`` after Ctrl-C or SIGTERM, when the step is done and a checkpoint is left.
+    """
+
+    @dataclass(kw_only=True, slots=True)
+    class Config(Trainer.Config):
+        vocab_from_tokenizer: bool = False
+        """Give the model the vocabulary size of the tokenizer instead of the recipe's"""
+
+    def __init__(self, config: Config) -> None:
+        torch_distributed.install()
+        single_process_rendezvous()
+        prepare_default_data(config)
+        fit_vocabulary(config)
+        self._stop: StopSignals | None = None
+        self._finished_step: int | None = None
+        with without_assumed_peak():
+            super().__init__(config)
+        if isinstance(self.metrics_processor, NpuMetricsProcessor):
+            soc, peak = self.metrics_processor.soc_name, self.metrics_processor.peak_flops
+            logger.info(
+                "device: %s%s", soc, f", {peak / 1e12:.1f} TFLOPS bfloat16" if peak else " (its peak is not known: no MFU)"
+            )
+
+    def train(self) -> None:
+        if isinstance(self.metrics_processor, NpuMetricsProcessor):
+            self.metrics_processor.start()
+        with StopSignals() as self._stop:
+            super().train()
+        if self._stop.received is not None and self.step < self.config.training.steps:
+            self._leave_checkpoint(f"Stopped by {self._stop.received.name}")
+            raise SystemExit(INTERRUPTED)
+        if self._finished_step is not None and self._finished_step < self.step:  # the data ended within a step
+            self.step = self._finished_step
+            self._leave_checkpoint("The data ended")
+
+    def should_continue_training(self) -> bool:
+        stopped = self._stop is not None and self._stop.received is not None
+        return not stopped and super().should_continue_training()
+
+    def train_step(self, data_iterator: Iterator[tuple[dict[str, torch.Tensor], torch.Tensor]]) -> None:
+        super().train_step(data_iterator)
+        self._finished_step = self.step
+
+    def _leave_checkpoint(self, why: str) -> None:
+        saver = self.checkpointer
+        if isinstance(saver, NpuCheckpointManager) and self.step > 0 and saver.save_now(self.step):
+            logger.warning(
+                "%s after step %d of %d; run the same command again to continue from %s.",
+                why, self.step, self.config.training.steps, saver.path(self.step),
+            )  # fmt: skip
+        else:
+            logger.warning("%s after step %d; checkpoints are off, so nothing is kept.", why, self.step)
+
+
+class StopSignals:
+    """Turns the first SIGINT or SIGTERM into a request; a second one interrupts at once, as without us."""
+
+    def __init__(self) -> None:
+        self.received: signal.Signals | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: types.FrameType | None) -> None:
+        del frame
+        if self.received is not None:
+            raise KeyboardInterrupt
+        self.received = signal.Signals(number)
+        logger.warning("%s: finishing this step, then saving (again to stop at once).", self.received.name)
+
+
+def single_process_rendezvous() -> None:
+    """The environment of a single rank, for a process that no launcher started."""
+    if "RANK" in os.environ or "WORLD_SIZE" in os.environ:
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    os.environ.update(
+        RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
+
+
+def prepare_default_data(config: NpuTrainer.Config) -> None:
+    """Make the standard-library corpus when this run reads it and it is not there (once, offline, under a minute)."""
+    folder = default_folder()
+    reads = (config.hf_assets_path, config.dataloader.dataset_path)
+    if is_prepared(folder) or not any(path and Path(path).is_relative_to(folder) for path in reads):
+        return
+    logger.info("There is no data yet: preparing it in %s (titan-npu data prepare does the same).", folder)
+    prepare(folder)
+
+
+def fit_vocabulary(config: NpuTrainer.Config) -> None:
+    """Check the tokenizer and make model and loss agree with its size."""
+    from tokenizers import Tokenizer
+
+    path = Path(config.hf_assets_path)
+    file = path / "tokenizer.json"
+    if not path.is_dir():
+        raise DataError(
+            f"There is no tokenizer at {config.hf_assets_path}: set hf_assets_path to a folder with tokenizer.json "
+            "(titan-npu data prepare makes one)."
+        )
+    spec = config.model_spec
+    if not file.is_file() or spec is None or not isinstance(spec.model, Decoder.Config):
+        return  # TorchTitan's tokenizer knows other files too, and says what it looked for
+    try:
+        tokens = Tokenizer.from_file(str(file)).get_vocab_size()
+    except Exception as error:  # the tokenizers library raises a bare Exception
+        raise DataError(f"The tokenizer {file} cannot be read: {error}.") from error
+    if config.vocab_from_tokenizer:
+        config.model_spec = with_vocabulary(spec, tokens)
+        config.loss = loss_with_vocabulary(config.loss, tokens)
+    elif tokens > spec.model.vocab_size:
+        raise ConfigError(
+            f"The tokenizer at {path} has {tokens} tokens and the model {spec.name} {spec.flavor} only "
+            f"{spec.model.vocab_size}: give its own tokenizer (hf_assets_path), or set vocab_from_tokenizer=true."
+        )
+
+
+def with_vocabulary(spec: ModelSpec, tokens: int) -> ModelSpec:
+    """``spec`` with a vocabulary of ``tokens``: embedding, output layer and the model's own field."""
+    model = spec.model
+    assert isinstance(model, Decoder.Config)
+    resized = dataclasses.replace(
+        model,
+        vocab_size=tokens,
+        tok_embeddings=dataclasses.replace(model.tok_embeddings, num_embeddings=tokens),
+        lm_head=dataclasses.replace(model.lm_head, out_features=tokens),
+    )
+    return dataclasses.replace(spec, model=resized)
+
+
+def loss_with_vocabulary(loss: BaseLoss.Config, tokens: int) -> BaseLoss.Config:
+    """``loss`` (or the loss that it wraps) for a vocabulary of ``tokens``."""
+    if hasattr(loss, "global_vocab_size"):
+        return dataclasses.replace(loss, global_vocab_size=tokens)
+    if hasattr(loss, "loss_fn"):
+        return dataclasses.replace(loss, loss_fn=loss_with_vocabulary(loss.loss_fn, tokens))
+    return loss
