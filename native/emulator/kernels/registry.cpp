@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 
 #include "kernels/kernel.h"
 #include "kernels/prototypes.h"
@@ -127,10 +128,14 @@ void run(const Kernel& kernel, const Args& args) {
         c10::default_included_set,
         c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
     const at::NoGradGuard no_grad;
-    if (args.size() != kernel.letters.size()) {
-        TORCH_CHECK(false, "takes ", kernel.letters.size(), " arguments, was given ", args.size());
+    try {
+        TORCH_CHECK(args.size() == kernel.letters.size(), "takes ", kernel.letters.size(),
+                    " arguments, was given ", args.size());
+        kernel.body(args);
+    } catch (const c10::Error& error) {
+        throw std::runtime_error(
+            error.what_without_backtrace());  // ATen's C++ frames say nothing to the user
     }
-    kernel.body(args);
 }
 
 void write(const Tensor& out, const Tensor& value) {
