@@ -1,0 +1,36 @@
+# The commands a developer types. Each says what it does; what is longer than a line lives in ci/.
+PYTHON ?= python3.11
+DEMO_DIR ?= outputs/demo
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-fast lint format bench clean distclean
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv with everything pinned, build the native libraries (cached: a second run takes seconds)
+	@$(PYTHON) ci/set_up.py
+
+demo: setup ## train the debug Llama 3 for 30 steps on npu:0 over a small real corpus (outputs in DEMO_DIR)
+	@bash ci/demo.sh "$(DEMO_DIR)"
+
+test: setup ## every test: native (plain, and under AddressSanitizer), then Python, fast and slow
+	@bash ci/test.sh
+
+test-fast: setup ## the Python tests that take seconds
+	@echo "[test] pytest -m 'not slow'"; .venv/bin/python -m pytest -m "not slow"
+
+lint: setup ## ruff, mypy and clang-format, changing nothing
+	@bash ci/lint.sh
+
+format: setup ## rewrite Python and C++ to the house style
+	@bash ci/lint.sh --write
+
+bench: setup ## the benchmarks, against plain CPU torch
+	@bash ci/bench.sh
+
+clean: ## remove build trees, caches and outputs; keep .venv
+	@echo "[clean] build/ outputs/ and caches"; rm -rf build outputs .mypy_cache .ruff_cache .pytest_cache
+	@find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and remove .venv too
+	@echo "[distclean] .venv"; rm -rf .venv
