@@ -18,27 +18,31 @@ from torch.utils._pytree import tree_leaves
 from .compare import Difference, Tolerance, differences
 from .layouts import map_tensors
 
+# fmt: off
 #: Operators (or some of their samples) that draw random numbers; the samples that draw none are compared by
 #: value.
 RANDOM = frozenset(
-    """
-    bernoulli cauchy exponential geometric log_normal multinomial normal rand_like randint randint_like
-    randn randn_like uniform pca_lowrank svd_lowrank nn.functional.alpha_dropout nn.functional.dropout
-    nn.functional.dropout2d nn.functional.dropout3d nn.functional.feature_alpha_dropout
-    nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
-    nn.functional.multi_head_attention_forward nn.functional.rrelu
-    nn.functional.scaled_dot_product_attention
-    """.split()
+    [
+        "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "normal", "rand_like",
+        "randint", "randint_like", "randn", "randn_like", "uniform", "pca_lowrank", "svd_lowrank",
+        "nn.functional.alpha_dropout", "nn.functional.dropout",
+        "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout",
+        "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
+        "nn.functional.multi_head_attention_forward", "nn.functional.rrelu",
+        "nn.functional.scaled_dot_product_attention",
+    ]
 )
 
 #: Operators that return memory nobody wrote, wholly or beyond what the input had.
 UNINITIALISED = frozenset(
-    """
-    empty empty_like empty_permuted empty_strided new_empty new_empty_strided resize_ resize_as_
-    """.split()
+    [
+        "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided",
+        "resize_", "resize_as_",
+    ]
 )
 
 _DRAWS = 24
+# fmt: on
 
 
 @contextmanager
