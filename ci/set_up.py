@@ -83,7 +83,9 @@ def check_machine() -> None:
             f"Python 3.11 is needed (the pinned wheels are for it), this is {sys.version.split()[0]}: make setup PYTHON=python3.11"
         )
     if shutil.which("c++") is None and shutil.which("g++") is None:
-        raise SetUpError("a C++20 compiler is needed, and there is no c++ or g++: on Debian, apt-get install g++")
+        raise SetUpError(
+            "a C++20 compiler is needed, and there is no c++ or g++: on Debian, apt-get install g++"
+        )
 
 
 def make_venv() -> None:
@@ -130,7 +132,9 @@ def check_torch() -> None:
     text = found[0].read_text() if found else ""
     if not text:
         raise SetUpError("pip reported success, but .venv has no torch")
-    build = re.search(r"^cuda\b[^=]*=\s*'([^']+)'", text, re.MULTILINE)  # torch.version.cuda, None in a CPU build
+    build = re.search(
+        r"^cuda\b[^=]*=\s*'([^']+)'", text, re.MULTILINE
+    )  # torch.version.cuda, None in a CPU build
     if build:
         pip("uninstall", "--yes", "--quiet", "torch")
         raise SetUpError(
@@ -189,7 +193,10 @@ def steps() -> list[Step]:
         Step("dependencies and tools", lambda: manifests, install_dependencies),
         Step(
             "npu_common with the native libraries",
-            lambda: [CONSTRAINTS, *files("native/**/*", "packages/npu_common/*", "packages/npu_common/src/npu_common/*.pth")],
+            lambda: [
+                CONSTRAINTS,
+                *files("native/**/*", "packages/npu_common/*", "packages/npu_common/src/npu_common/*.pth"),
+            ],
             install_npu_common,
         ),
     ]
@@ -227,7 +234,9 @@ def main() -> None:
         stamps[step.name] = stamp
         STAMPS.write_text(json.dumps(stamps, indent=1))
         say(f"{step.name}: done in {time.monotonic() - start:.0f} s")
-    say(f"ready in {time.monotonic() - began:.0f} s: {VENV.relative_to(ROOT)}/bin holds python, npu and titan-npu")
+    say(
+        f"ready in {time.monotonic() - began:.0f} s: {VENV.relative_to(ROOT)}/bin holds python, npu and titan-npu"
+    )
 
 
 if __name__ == "__main__":

@@ -34,7 +34,20 @@ def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def compile_library(path: Path, source: str, *link: str) -> Path:
     """A shared library of that C source, with its file name as SONAME."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-x", "none", "-o", str(path), f"-Wl,-soname,{path.name}", *link]
+    command = [
+        "cc",
+        "-shared",
+        "-fPIC",
+        "-x",
+        "c",
+        "-",
+        "-x",
+        "none",
+        "-o",
+        str(path),
+        f"-Wl,-soname,{path.name}",
+        *link,
+    ]
     subprocess.run(command, input=source, text=True, check=True)
     return path
 
@@ -62,7 +75,11 @@ def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs this environment's python on `code` in a clean environment: `python("import torch", NPU_EMULATOR="off")`."""
 
     def run(code: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("NPU_", "ASCEND_", "TORCH_", "PYTHON", "LD_"))}
+        environ = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("NPU_", "ASCEND_", "TORCH_", "PYTHON", "LD_"))
+        }
         return subprocess.run(
             [sys.executable, *options, "-c", code],
             env=environ | variables,

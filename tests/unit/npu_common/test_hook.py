@@ -5,11 +5,13 @@ torch is a stand-in of a few lines here (make_torch); the real one runs in tests
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from npu_common import _hook
 
 Python = Callable[..., "CompletedProcess[str]"]
 MakeToolkit = Callable[..., Path]
@@ -23,7 +25,8 @@ def test_a_process_that_imports_no_torch_pays_for_one_small_module(python: Pytho
     extra = with_hook - without
     assert "npu_common._hook" in extra
     # An editable install finds the package through importlib.util; a wheel does not even need that.
-    assert extra <= {"npu_common", "npu_common._hook", "importlib.util", "importlib._abc", "contextlib", "collections.abc"}
+    finding_it = {"importlib.util", "importlib._abc", "contextlib", "collections.abc"}
+    assert extra <= {"npu_common", "npu_common._hook", "__future__", *finding_it}
 
 
 def test_looking_for_torch_loads_nothing(python: Python, make_torch: Callable[..., Path]) -> None:
@@ -61,11 +64,15 @@ def test_autoload_switched_off_loads_nothing_until_torch_npu_is_imported(
     assert done.stdout.splitlines() == ["autoload 0", "mapped False", f"torch_npu sees {root}", "mapped True"]
 
 
-def test_torch_without_torch_npu_is_left_alone(python: Python, make_torch: Callable[..., Path]) -> None:
-    # -S keeps the real torch_npu out; the hook is then imported by hand, from where this environment has it.
-    import npu_common
-
-    folders = ":".join([str(make_torch(torch_npu=None)), *(str(Path(folder).parent) for folder in npu_common.__path__)])
+def test_torch_without_torch_npu_is_left_alone(
+    python: Python, make_torch: Callable[..., Path], tmp_path: Path
+) -> None:
+    # -S keeps this environment's torch_npu out; the hook then comes from a copy of its sources, imported by hand.
+    sources = tmp_path / "copy" / "npu_common"
+    sources.mkdir(parents=True)
+    for file in Path(_hook.__file__).parent.glob("*.py"):
+        shutil.copy(file, sources)
+    folders = f"{make_torch(torch_npu=None)}:{sources.parent}"
     done = python(f"import npu_common._hook, torch; {MAPPED}", "-S", PYTHONPATH=folders, NPU_EMULATOR="off")
     assert done.stdout.split() == ["autoload", "1", "mapped", "False"]
     assert done.stderr == ""
@@ -99,7 +106,10 @@ def test_torch_npu_by_name_explains_its_own_failure(python: Python, make_torch: 
     code = "import torch_npu"
     done = python(code, PYTHONPATH=str(make_torch()), NPU_EMULATOR="off")
     assert done.returncode == 1
-    assert "ImportError: torch_npu cannot be imported: NPU_EMULATOR=off allows only CANN" in done.stderr.splitlines()[-1]
+    assert (
+        "ImportError: torch_npu cannot be imported: NPU_EMULATOR=off allows only CANN"
+        in done.stderr.splitlines()[-1]
+    )
 
 
 def test_a_failure_inside_torch_npu_gets_a_note(

@@ -67,7 +67,9 @@ def test_on_takes_the_emulator_even_beside_a_cann(make_toolkit: MakeToolkit, emu
     assert toolkit.find(environ=environ, emulator_root=emulator).provider == "emulator"
 
 
-def test_an_emulated_toolkit_named_by_the_variable_is_taken_as_what_it_is(make_toolkit: MakeToolkit, emulator: Path) -> None:
+def test_an_emulated_toolkit_named_by_the_variable_is_taken_as_what_it_is(
+    make_toolkit: MakeToolkit, emulator: Path
+) -> None:
     other = make_toolkit("build_tree")
     (other / toolkit.EMULATOR_MARK).touch()
     found = toolkit.find(environ={"ASCEND_HOME_PATH": str(other)}, emulator_root=emulator)
@@ -105,7 +107,9 @@ def test_a_package_without_its_emulator_says_so(monkeypatch: pytest.MonkeyPatch)
         toolkit.find(environ={})
 
 
-def test_activate_loads_once_and_sets_what_torch_npu_reads(emulator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_activate_loads_once_and_sets_what_torch_npu_reads(
+    emulator: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environ: dict[str, str] = {}
     monkeypatch.setattr("os.environ", environ)
     first = toolkit.activate(emulator_root=emulator)
@@ -114,7 +118,9 @@ def test_activate_loads_once_and_sets_what_torch_npu_reads(emulator: Path, monke
     assert environ == {"ASCEND_HOME_PATH": str(emulator), "ASCEND_OPP_PATH": str(emulator / "opp")}
 
 
-def test_a_failed_activation_leaves_the_environment_as_it_was(emulator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_activation_leaves_the_environment_as_it_was(
+    emulator: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environ = {"ASCEND_OPP_PATH": "/mine"}
     monkeypatch.setattr("os.environ", environ)
     (emulator / "lib64" / "libgraph.so").write_text("junk")
@@ -134,9 +140,13 @@ def test_a_cann_that_was_asked_for_and_cannot_be_used_is_never_replaced_in_silen
     assert "emulator is taken instead" in caplog.text
 
 
-def test_opp_of_the_same_toolkit_is_kept_and_of_another_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opp_of_the_same_toolkit_is_kept_and_of_another_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "opp_elsewhere").mkdir()
-    monkeypatch.setattr("os.environ", {"ASCEND_HOME_PATH": "/a", "ASCEND_OPP_PATH": str(tmp_path / "opp_elsewhere")})
+    monkeypatch.setattr(
+        "os.environ", {"ASCEND_HOME_PATH": "/a", "ASCEND_OPP_PATH": str(tmp_path / "opp_elsewhere")}
+    )
     assert toolkit.variables(Path("/a"))["ASCEND_OPP_PATH"] == str(tmp_path / "opp_elsewhere")
     assert toolkit.variables(Path("/b"))["ASCEND_OPP_PATH"] == "/b/opp"
 
@@ -147,11 +157,17 @@ def test_opp_of_the_same_toolkit_is_kept_and_of_another_is_not(tmp_path: Path, m
         ("version.info", "Version=8.5.0\nversion_dir=8.5\n", "8.5.0"),
         ("compiler/version.info", "Version=7.6.0.1.220\n", "7.6.0.1.220"),
         ("version.cfg", "# comment\nruntime_running_version=[8.2.RC1:CANN-8.2]\n", "8.2.RC1"),
-        ("aarch64-linux/ascend_toolkit_install.info", "package_name=Ascend-cann-toolkit\nversion=8.3.RC1\n", "8.3.RC1"),
+        (
+            "aarch64-linux/ascend_toolkit_install.info",
+            "package_name=Ascend-cann-toolkit\nversion=8.3.RC1\n",
+            "8.3.RC1",
+        ),
         ("unrelated", "version=1", "of unknown version"),
     ],
 )
-def test_version_is_read_from_where_cann_writes_it(file: str, text: str, expected: str, tmp_path: Path) -> None:
+def test_version_is_read_from_where_cann_writes_it(
+    file: str, text: str, expected: str, tmp_path: Path
+) -> None:
     (tmp_path / file).parent.mkdir(exist_ok=True)
     (tmp_path / file).write_text(text)
     assert toolkit.version(tmp_path) == expected

@@ -13,7 +13,9 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 def test_pins_are_those_of_the_one_file() -> None:
-    stated = [line for line in (REPOSITORY / "versions/constraints.txt").read_text().splitlines() if "==" in line]
+    stated = [
+        line for line in (REPOSITORY / "versions/constraints.txt").read_text().splitlines() if "==" in line
+    ]
     assert {f"{name}=={version}" for name, version in versions.pinned().items()} == set(stated)
     assert versions.pinned()["torch-npu"] == "2.13.0"
 

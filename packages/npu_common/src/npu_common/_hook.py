@@ -48,7 +48,9 @@ def wrap(spec: ModuleSpec) -> None:
         try:
             from npu_common import _start
         except Exception as error:  # a damaged npu_common must not take torch down with it
-            sys.stderr.write(f"npu_common: the start-up hook is damaged ({error!r}); torch is imported without it.\n")
+            sys.stderr.write(
+                f"npu_common: the start-up hook is damaged ({error!r}); torch is imported without it.\n"
+            )
             run(module)
         else:
             _start.run(spec, module, run)

@@ -110,7 +110,9 @@ def load(root: Path, torch_folder: Path | None, names: Sequence[str] = LOAD_ORDE
             open_library(file, folders)
         except LoadError as error:
             if torch_folder is None and re.match(r"lib(torch\w*|c10)\.so", str(error)):
-                result.skipped[name] = f"it needs torch's libraries, and torch is not installed here ({error})"
+                result.skipped[name] = (
+                    f"it needs torch's libraries, and torch is not installed here ({error})"
+                )
                 continue
             raise
         result.libraries.append(name)
@@ -154,7 +156,9 @@ def device_memory(root: Path) -> list[dict[str, object]]:
         name = acl.aclrtGetSocName()
         check(acl.aclrtGetMemInfo, HBM, ctypes.byref(free), ctypes.byref(total))
         check(acl.aclrtResetDevice, index)
-        devices.append({"name": name.decode() if name else "unknown", "total": total.value, "free": free.value})
+        devices.append(
+            {"name": name.decode() if name else "unknown", "total": total.value, "free": free.value}
+        )
     return devices
 
 

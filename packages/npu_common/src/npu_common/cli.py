@@ -52,7 +52,8 @@ def env() -> None:
 )
 def run(
     arguments: Annotated[
-        list[str], typer.Argument(metavar="script.py ARGS | -m MODULE ARGS | -c CODE ARGS", show_default=False)
+        list[str],
+        typer.Argument(metavar="script.py ARGS | -m MODULE ARGS | -c CODE ARGS", show_default=False),
     ],
 ) -> None:
     """Run python with CANN loaded from the start.
@@ -92,7 +93,9 @@ def _show(report: Report) -> None:
     if report.toolkit:
         section("Toolkit", list(report.toolkit.items()))
     section("Host", list(report.host.items()))
-    packages = [(p.name, f"{p.installed or 'not installed'} (pinned: {p.pinned or 'no'})") for p in report.packages]
+    packages = [
+        (p.name, f"{p.installed or 'not installed'} (pinned: {p.pinned or 'no'})") for p in report.packages
+    ]
     section("Packages", packages)
     devices = [
         (f"npu:{index}", f"{d['name']}, {d['free'] / 2**30:.1f} of {d['total'] / 2**30:.1f} GiB free")

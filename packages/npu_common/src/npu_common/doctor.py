@@ -16,7 +16,14 @@ from npu_common import toolkit, versions
 REQUIRED = ("torch", "torch_npu")
 OPTIONAL = ("torchtitan", "triton", "titan_npu", "xla_npu")
 PREFIXES = ("ASCEND_", "NPU_", "HCCL_", "TORCH_NPU", "PYTORCH_NPU", "TORCH_DEVICE", "TORCHDYNAMO", "ACL_")
-NAMES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "OMP_NUM_THREADS", "TASK_QUEUE_ENABLE", "TORCH_INDEX_URL")
+NAMES = (
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "PYTHONPATH",
+    "OMP_NUM_THREADS",
+    "TASK_QUEUE_ENABLE",
+    "TORCH_INDEX_URL",
+)
 SMOKE = (
     "import torch; x = torch.arange(4, dtype=torch.float32, device='npu:0'); "
     "y = (x.reshape(2, 2) @ x.reshape(2, 2) + 1).cpu().tolist(); assert y == [[3.0, 4.0], [7.0, 12.0]], y; print('ok')"
@@ -116,15 +123,23 @@ def _judge_packages(report: Report) -> None:
         report.host["torch build"] = f"CUDA {torch.cuda}" if torch.cuda else "CPU"
     mismatch = versions.torch_npu_mismatch()
     if mismatch:
-        way_out = "`TORCH_INDEX_URL=<PyTorch's index of CPU builds> make setup`" if torch and torch.cuda else "`make setup`"
-        report.problems.append(Problem(mismatch[0].upper() + mismatch[1:], f"In a clone of this repository: {way_out}."))
+        way_out = (
+            "`TORCH_INDEX_URL=<PyTorch's index of CPU builds> make setup`"
+            if torch and torch.cuda
+            else "`make setup`"
+        )
+        report.problems.append(
+            Problem(mismatch[0].upper() + mismatch[1:], f"In a clone of this repository: {way_out}.")
+        )
 
 
 def _judge_toolkit(report: Report) -> None:
     try:
         found = toolkit.find()
     except toolkit.ToolkitError as error:
-        report.problems.append(Problem(str(error), "See the sentence itself; `NPU_EMULATOR=on npu doctor` tries the emulator."))
+        report.problems.append(
+            Problem(str(error), "See the sentence itself; `NPU_EMULATOR=on npu doctor` tries the emulator.")
+        )
         return
     report.toolkit = {
         "provider": found.provider,
@@ -135,7 +150,9 @@ def _judge_toolkit(report: Report) -> None:
     answer = toolkit.probe(found.root, memory=True)
     if "error" in answer:
         way_out = "Check the driver (npu-smi info) and ASCEND_RT_VISIBLE_DEVICES; for the emulator, install npu_common again."
-        report.problems.append(Problem(f"The devices of {found.describe()} cannot be used: {answer['error']}.", way_out))
+        report.problems.append(
+            Problem(f"The devices of {found.describe()} cannot be used: {answer['error']}.", way_out)
+        )
     report.devices = answer.get("devices", [])
     if "error" not in answer and not report.devices:
         way_out = "Check ASCEND_RT_VISIBLE_DEVICES and NPU_EMULATOR_DEVICES."
@@ -147,7 +164,13 @@ def _try_torch(report: Report) -> None:
     command = [sys.executable, "-c", SMOKE]
     try:
         done = subprocess.run(
-            command, env=environ, capture_output=True, text=True, timeout=SMOKE_TIMEOUT, check=False, cwd=Path(sys.prefix)
+            command,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=SMOKE_TIMEOUT,
+            check=False,
+            cwd=Path(sys.prefix),
         )
     except subprocess.TimeoutExpired:
         report.smoke = f"no answer in {SMOKE_TIMEOUT} s"
@@ -156,5 +179,8 @@ def _try_torch(report: Report) -> None:
         report.smoke = "right" if done.returncode == 0 and done.stdout.strip().endswith("ok") else last
     if report.smoke != "right":
         report.problems.append(
-            Problem(f"A small computation on npu:0 failed: {report.smoke}", f"Run it by hand: {sys.executable} -c {SMOKE!r}")
+            Problem(
+                f"A small computation on npu:0 failed: {report.smoke}",
+                f"Run it by hand: {sys.executable} -c {SMOKE!r}",
+            )
         )

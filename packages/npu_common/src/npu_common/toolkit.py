@@ -25,7 +25,11 @@ import npu_common
 from npu_common import _loader, versions
 
 # Where CANN's installers put the toolkit when nobody says otherwise; ASCEND_HOME_PATH names it after `source set_env.sh`.
-USUAL_FOLDERS = ("/usr/local/Ascend/cann", "/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/latest")
+USUAL_FOLDERS = (
+    "/usr/local/Ascend/cann",
+    "/usr/local/Ascend/ascend-toolkit/latest",
+    "/usr/local/Ascend/latest",
+)
 # Only the emulator has this library: how an emulated toolkit folder is told from CANN's.
 EMULATOR_MARK = "lib64/libnpu_emulator_kernels.so"
 PROBE_TIMEOUT = 120  # seconds
@@ -106,11 +110,15 @@ def find(*, environ: Mapping[str, str] | None = None, emulator_root: Path | None
     environ = os.environ if environ is None else environ
     mode = environ.get("NPU_EMULATOR", "auto").strip().lower() or "auto"
     if mode not in ("auto", "on", "off"):
-        raise ToolkitError(f"NPU_EMULATOR={environ['NPU_EMULATOR']} is not a choice; it is auto (the default), on or off.")
+        raise ToolkitError(
+            f"NPU_EMULATOR={environ['NPU_EMULATOR']} is not a choice; it is auto (the default), on or off."
+        )
 
     home = environ.get("ASCEND_HOME_PATH", "").strip()
     named = Path(home) if home else None
-    if named is not None and is_emulator(named):  # a build tree, or inherited from the process that started this one
+    if named is not None and is_emulator(
+        named
+    ):  # a build tree, or inherited from the process that started this one
         if mode == "off":
             raise ToolkitError(
                 f"NPU_EMULATOR=off, but ASCEND_HOME_PATH={home} is an emulator; name CANN's folder or unset NPU_EMULATOR."
@@ -139,7 +147,9 @@ def find(*, environ: Mapping[str, str] | None = None, emulator_root: Path | None
 def variables(root: Path) -> dict[str, str]:
     """The environment variables that torch_npu and CANN's own libraries need to find their way in the toolkit `root`."""
     opp = os.environ.get("ASCEND_OPP_PATH", "")
-    own = os.environ.get("ASCEND_HOME_PATH") == str(root) and Path(opp).is_dir()  # somebody sourced set_env.sh
+    own = (
+        os.environ.get("ASCEND_HOME_PATH") == str(root) and Path(opp).is_dir()
+    )  # somebody sourced set_env.sh
     return {"ASCEND_HOME_PATH": str(root), "ASCEND_OPP_PATH": opp if opp and own else str(root / "opp")}
 
 
@@ -156,7 +166,9 @@ def emulator_folder() -> Path | None:
 
 def version(root: Path) -> str:
     """The version that a toolkit folder's own files state, or "of unknown version"."""
-    files = [root / name for name in _VERSION_FILES] + sorted(root.glob("*-linux/ascend_toolkit_install.info"))
+    files = [root / name for name in _VERSION_FILES] + sorted(
+        root.glob("*-linux/ascend_toolkit_install.info")
+    )
     for file in files:
         if file.is_file():
             stated = _VERSION.search(file.read_text(errors="replace"))
@@ -170,7 +182,9 @@ def probe(root: Path, *, memory: bool = False) -> dict[str, Any]:
     command = [sys.executable, "-I", "-S", _loader.__file__, str(root), *(["--memory"] if memory else [])]
     environ = {**os.environ, **variables(root)}
     try:
-        done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PROBE_TIMEOUT, check=False)
+        done = subprocess.run(
+            command, env=environ, capture_output=True, text=True, timeout=PROBE_TIMEOUT, check=False
+        )
     except subprocess.TimeoutExpired:
         return {"error": f"loading it took more than {PROBE_TIMEOUT} s"}
     except OSError as error:
@@ -187,7 +201,10 @@ def _find_cann(named: Path | None) -> tuple[Toolkit | None, str]:
     if named is not None:
         roots, origin = [named], "ASCEND_HOME_PATH"
     else:
-        roots, origin = [Path(folder) for folder in USUAL_FOLDERS if Path(folder).is_dir()], "the usual folder"
+        roots, origin = (
+            [Path(folder) for folder in USUAL_FOLDERS if Path(folder).is_dir()],
+            "the usual folder",
+        )
     why_not = "ASCEND_HOME_PATH is not set and no CANN is installed under /usr/local/Ascend"
     for root in roots:
         absent = _loader.missing(root)
@@ -204,4 +221,3 @@ def _find_cann(named: Path | None) -> tuple[Toolkit | None, str]:
                 f"does not load: {answer['error']}" if "error" in answer else "loads but counts no device"
             )
     return None, why_not
-
