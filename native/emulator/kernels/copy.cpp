@@ -1,0 +1,53 @@
+// Copies between dtypes and layouts, and fills.
+#include "kernels/scalar.h"
+
+namespace npu::emulator {
+namespace {
+
+void cast(const Tensor& self, ScalarType dtype, const Tensor& out) {
+    TORCH_CHECK(out.scalar_type() == dtype, "the dtype asked for is ", dtype, ", the output has ",
+                out.scalar_type());
+    write(out, self);
+}
+
+void fill_with(const Tensor& self, const Tensor& value) {
+    TORCH_CHECK(value.numel() == 1, "value must have one element, it has shape ", value.sizes());
+    self.copy_(value.reshape({}));
+}
+
+// CANN lets masks be bytes: anything but 0 selects.
+Tensor as_mask(const Tensor& mask) { return mask.scalar_type() == at::kBool ? mask : mask.ne(0); }
+
+const Table table{
+    Entry("aclnnInplaceCopy", [](const Tensor& self, const Tensor& source) { self.copy_(source); }),
+    Entry("aclnnCast", Ge{"Cast", {"dst_type"}}, cast),
+    Entry("aclnnCastV3",
+          [](const Tensor& x, int64_t dst_type, const Tensor& y) {
+              cast(x, detail::Cast<ScalarType>::from(Arg(dst_type), 1), y);
+          }),
+
+    Entry("aclnnInplaceZero", [](const Tensor& self) { self.zero_(); }),
+    Entry("aclnnInplaceOne", [](const Tensor& self) { self.fill_(1); }),
+    Entry("aclnnInplaceFillScalar", [](const Tensor& self, const Scalar& value) { self.fill_(value); }),
+    Entry("aclnnInplaceFillTensor", fill_with),
+    Entry("aclnnInplaceFillDiagonal",
+          [](const Tensor& self, const Scalar& value, bool wrap) { mut(self).fill_diagonal_(value, wrap); }),
+    Entry(Ge{"ZerosLike"}, [](const Tensor&, const Tensor& out) { out.zero_(); }),
+    Entry(Ge{"OnesLike"}, [](const Tensor&, const Tensor& out) { out.fill_(1); }),
+
+    Entry("aclnnInplaceMaskedFillScalar",
+          [](const Tensor& self, const Tensor& mask, const Scalar& value) {
+              mut(self).masked_fill_(as_mask(mask), value);
+          }),
+    Entry("aclnnInplaceMaskedFillTensor",
+          [](const Tensor& self, const Tensor& mask, const Tensor& value) {
+              mut(self).masked_fill_(as_mask(mask), only_element(value, "value"));
+          }),
+    Entry(Ge{"MaskedFill"},
+          [](const Tensor& x, const Tensor& mask, const Tensor& value, const Tensor& out) {
+              write(out, at::masked_fill(x, as_mask(mask), only_element(value, "value")));
+          }),
+};
+
+}  // namespace
+}  // namespace npu::emulator
