@@ -14,7 +14,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def _double(*shape: int, seed: int = 0) -> Array:
-    return np.random.default_rng(seed).standard_normal(shape)
+    drawn: Array = np.random.default_rng(seed).standard_normal(shape)
+    return drawn
 
 
 def _rms(x: Array) -> Array:
