@@ -1,0 +1,120 @@
+#include "kernels/rows.h"
+
+#include <cmath>
+#include <cstring>
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3")
+#endif
+
+// One body per instruction set, where the tool chain can choose among them at load time.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define NPU_PER_INSTRUCTION_SET __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define NPU_PER_INSTRUCTION_SET
+#endif
+
+namespace npu::emulator::rows {
+namespace {
+
+constexpr int64_t kLanes = 32;
+
+float total(const float (&lanes)[kLanes]) {
+    double sum = 0;
+    for (const float lane : lanes) sum += lane;
+    return static_cast<float>(sum);
+}
+
+}  // namespace
+
+NPU_PER_INSTRUCTION_SET
+float sum_of_squares(const float* __restrict x, int64_t n) {
+    float lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        for (int64_t k = 0; k < kLanes; ++k) lanes[k] += x[i + k] * x[i + k];
+    }
+    for (; i < n; ++i) lanes[i % kLanes] += x[i] * x[i];
+    return total(lanes);
+}
+
+NPU_PER_INSTRUCTION_SET
+float sum_of_products(const float* __restrict a, const float* __restrict b, const float* __restrict c,
+                      int64_t n) {
+    float lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        for (int64_t k = 0; k < kLanes; ++k) lanes[k] += a[i + k] * b[i + k] * c[i + k];
+    }
+    for (; i < n; ++i) lanes[i % kLanes] += a[i] * b[i] * c[i];
+    return total(lanes);
+}
+
+NPU_PER_INSTRUCTION_SET
+void scale(float* y, const float* x, float factor, const float* __restrict gamma, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor * gamma[i];
+}
+
+NPU_PER_INSTRUCTION_SET
+void rms_gradient(float* dx, float* __restrict dgamma, const float* dy, const float* x,
+                  const float* __restrict gamma, float rstd, float slope, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        const float up = dy[i], value = x[i];
+        dgamma[i] += up * value * rstd;
+        dx[i] = (up * gamma[i] - value * slope) * rstd;
+    }
+}
+
+NPU_PER_INSTRUCTION_SET
+void add(float* __restrict y, const float* __restrict x, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+
+NPU_PER_INSTRUCTION_SET
+void widen(float* __restrict y, const c10::BFloat16* __restrict x, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        const uint32_t bits = static_cast<uint32_t>(x[i].x) << 16;
+        std::memcpy(&y[i], &bits, sizeof(bits));
+    }
+}
+
+NPU_PER_INSTRUCTION_SET
+void narrow(c10::BFloat16* __restrict y, const float* __restrict x, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+        uint32_t bits;
+        std::memcpy(&bits, &x[i], sizeof(bits));
+        const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;  // to nearest, ties to even
+        const bool nan = (bits & 0x7fffffff) > 0x7f800000;
+        y[i].x = static_cast<uint16_t>(nan ? 0x7fc0 : rounded);
+    }
+}
+
+NPU_PER_INSTRUCTION_SET
+void adamw(float* __restrict param, float* __restrict m, float* __restrict v, float* __restrict max_v,
+           const float* __restrict grad, const AdamW& by, int64_t n) {
+    const AdamW c = by;
+    const float sign = c.maximize ? -1.0F : 1.0F;
+    if (max_v == nullptr) {
+        for (int64_t i = 0; i < n; ++i) {
+            const float g = sign * grad[i];
+            const float mean = m[i] + (1 - c.beta1) * (g - m[i]);
+            const float square = v[i] * c.beta2 + (1 - c.beta2) * g * g;
+            m[i] = mean;
+            v[i] = square;
+            param[i] = param[i] * c.keep - c.step_size * mean / (std::sqrt(square) * c.inverse_root + c.eps);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; ++i) {
+        const float g = sign * grad[i];
+        const float mean = m[i] + (1 - c.beta1) * (g - m[i]);
+        const float square = v[i] * c.beta2 + (1 - c.beta2) * g * g;
+        const float largest = max_v[i] > square ? max_v[i] : square;
+        m[i] = mean;
+        v[i] = square;
+        max_v[i] = largest;
+        param[i] = param[i] * c.keep - c.step_size * mean / (std::sqrt(largest) * c.inverse_root + c.eps);
+    }
+}
+
+}  // namespace npu::emulator::rows
