@@ -1,7 +1,7 @@
-"""Makes the development environment: .venv with the pinned packages and ours, editable. Called by `make setup`.
+"""Makes the development environment: .venv with the pinned packages and ours, editable (`make setup`).
 
-Each step leaves a stamp, a hash of what it depends on; a step whose stamp is still right is skipped, so that a second run
-takes seconds. Standard library only: it runs before anything is installed.
+Each step leaves a stamp, a hash of what it depends on; a step whose stamp is still right is skipped, so that
+a second run takes seconds. Standard library only: it runs before anything is installed.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def check_machine() -> None:
     """Raises SetUpError when this machine lacks what no Python package brings."""
     if sys.version_info[:2] != (3, 11):
         raise SetUpError(
-            f"Python 3.11 is needed (the pinned wheels are for it), this is {sys.version.split()[0]}: make setup PYTHON=python3.11"
+            f"Python 3.11 is needed (the pinned wheels are for it), this is {sys.version.split()[0]}: "
+            "make setup PYTHON=python3.11"
         )
     if shutil.which("c++") is None and shutil.which("g++") is None:
         raise SetUpError(
@@ -95,10 +96,11 @@ def make_venv() -> None:
 
 
 def install_torch() -> None:
-    """The CPU build of torch: torch_npu refuses CUDA builds, which the usual index serves and which take gigabytes.
+    """The CPU build of torch: the CUDA build of the usual index takes gigabytes, and torch_npu refuses it.
 
     Raises:
-        SetUpError: the index serves no CPU build and TORCH_INDEX_URL names no other one, or what came is a CUDA build.
+        SetUpError: the index serves no CPU build and TORCH_INDEX_URL names no other one, or what came is a
+            CUDA build.
     """
     wanted = pin("torch")
     index = os.environ.get("TORCH_INDEX_URL", "").strip()
@@ -110,15 +112,16 @@ def install_torch() -> None:
         install("--no-deps", "--index-url", index, wanted)  # what torch needs comes with the dependencies
     else:
         raise SetUpError(
-            f"pip's own sources offer {wanted} only as a build that is not marked +cpu, which is the CUDA build (gigabytes, and "
-            "torch_npu refuses it). Set TORCH_INDEX_URL to PyTorch's index of CPU builds, or to any index that serves one, and "
+            f"pip's own sources offer {wanted} only as a build that is not marked +cpu, which is the CUDA "
+            "build (gigabytes, and torch_npu refuses it). Set TORCH_INDEX_URL to PyTorch's index of CPU "
+            "builds, or to any index that serves one, and "
             "run make setup again; or put a +cpu wheel where pip looks (PIP_FIND_LINKS)."
         )
     check_torch()
 
 
 def cpu_build_offered(wanted: str) -> bool:
-    """Whether pip would take a wheel with the local version +cpu for `wanted`. Reads the index, downloads no wheel."""
+    """Whether pip would take a +cpu wheel for `wanted`. Reads the index, downloads no wheel."""
     command = [str(PYTHON), "-m", "pip", "index", "versions", "--json", "torch"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -138,8 +141,8 @@ def check_torch() -> None:
     if build:
         pip("uninstall", "--yes", "--quiet", "torch")
         raise SetUpError(
-            f"the torch that was installed is a build for CUDA {build[1]}, which torch_npu refuses; it was removed. Set "
-            "TORCH_INDEX_URL to an index that serves the CPU build."
+            f"the torch that was installed is a build for CUDA {build[1]}, which torch_npu refuses; it "
+            "was removed. Set TORCH_INDEX_URL to an index that serves the CPU build."
         )
 
 
@@ -163,7 +166,7 @@ def install_dependencies() -> None:
 
 
 def install_npu_common() -> None:
-    """Builds native/ in build/native, which is kept, and puts the toolkit folder into the .venv; Python edits are live."""
+    """Builds native/ in build/native, which is kept; the toolkit goes into .venv, Python edits are live."""
     install(
         "--no-build-isolation",
         "--no-deps",
@@ -235,7 +238,8 @@ def main() -> None:
         STAMPS.write_text(json.dumps(stamps, indent=1))
         say(f"{step.name}: done in {time.monotonic() - start:.0f} s")
     say(
-        f"ready in {time.monotonic() - began:.0f} s: {VENV.relative_to(ROOT)}/bin holds python, npu and titan-npu"
+        f"ready in {time.monotonic() - began:.0f} s: {VENV.relative_to(ROOT)}/bin holds python, npu and "
+        "titan-npu"
     )
 
 

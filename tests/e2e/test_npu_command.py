@@ -88,7 +88,10 @@ class TestRun:
         assert run("npu", "run", "-c", "import sys; print(sys.argv)", "--help").stdout == "['-c', '--help']\n"
 
     def test_cann_is_loaded_before_the_script_starts(self, run: Run) -> None:
-        code = "import ctypes, sys; n = ctypes.c_uint32(); print(ctypes.CDLL('libascendcl.so').aclrtGetDeviceCount(ctypes.byref(n)), n.value > 0)"
+        code = (
+            "import ctypes; n = ctypes.c_uint32(); "
+            "print(ctypes.CDLL('libascendcl.so').aclrtGetDeviceCount(ctypes.byref(n)), n.value > 0)"
+        )
         assert run("npu", "run", "-c", code, NPU_COMMON_HOOK="0").stdout == "0 True\n"
 
     def test_exit_status_and_traceback(self, run: Run, tmp_path: Path) -> None:
@@ -156,7 +159,7 @@ class TestDoctor:
 
 @pytest.fixture(scope="module")
 def other_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The python of another environment: it has this one's packages, torch and torch_npu among them, but none of ours."""
+    """The python of another environment: it has torch and torch_npu and all else, but nothing of ours."""
     folder = tmp_path_factory.mktemp("other environment")
     venv.create(folder, with_pip=False, symlinks=True)
     (theirs,) = (folder / "lib").glob("python3*/site-packages")

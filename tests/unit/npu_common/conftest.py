@@ -1,4 +1,4 @@
-"""Small stand-ins that show npu_common a machine it is not on: a toolkit folder of tiny libraries, a torch of a few lines."""
+"""Stand-ins for a machine we are not on: a toolkit folder of tiny libraries, a torch of a few lines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from npu_common import _loader, toolkit
 
 MakeToolkit = Callable[..., Path]
@@ -54,7 +55,7 @@ def compile_library(path: Path, source: str, *link: str) -> Path:
 
 @pytest.fixture
 def make_toolkit(tmp_path: Path) -> MakeToolkit:
-    """A toolkit folder with every required library; `devices` is what its runtime counts, `extra` goes into its source."""
+    """A toolkit folder with every required library; `extra` goes into the source of its runtime."""
 
     def make(name: str = "cann", devices: int = 2, extra: str = "") -> Path:
         root = tmp_path / name
@@ -72,7 +73,7 @@ def make_toolkit(tmp_path: Path) -> MakeToolkit:
 
 @pytest.fixture
 def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs this environment's python on `code` in a clean environment: `python("import torch", NPU_EMULATOR="off")`."""
+    """Runs this python on `code`, as a new shell would: `python("import torch", NPU_EMULATOR="off")`."""
 
     def run(code: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
         environ = {
@@ -95,7 +96,7 @@ def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def make_torch(tmp_path: Path) -> Callable[..., Path]:
-    """A folder for PYTHONPATH with a torch that autoloads torch_npu exactly as the real one does, and prints what it saw."""
+    """A folder for PYTHONPATH: a torch that autoloads torch_npu as the real one does, and tells of it."""
 
     def make(torch: str = "2.13.0+cpu", torch_npu: str | None = "2.13.0", cuda: str = "None") -> Path:
         site = tmp_path / "site"
@@ -111,7 +112,8 @@ def make_torch(tmp_path: Path) -> Callable[..., Path]:
             "        try:\n"
             "            point.load()()\n"
             "        except Exception as error:\n"
-            "            raise RuntimeError(f'Failed to load the backend extension: {point.name}') from error\n"
+            "            raise RuntimeError(f'Failed to load the backend extension: {point.name}') from "
+            "error\n"
         )
         if torch_npu is not None:
             info = site / f"torch_npu-{torch_npu}.dist-info"
@@ -120,7 +122,8 @@ def make_torch(tmp_path: Path) -> Callable[..., Path]:
             (info / "entry_points.txt").write_text("[torch.backends]\ntorch_npu = torch_npu:_autoload\n")
             (site / "torch_npu").mkdir()
             (site / "torch_npu" / "__init__.py").write_text(
-                "import os\nprint('torch_npu sees', os.environ.get('ASCEND_HOME_PATH'))\n\n\ndef _autoload(): pass\n"
+                "import os\nprint('torch_npu sees', os.environ.get('ASCEND_HOME_PATH'))\n\n\ndef "
+                "_autoload(): pass\n"
             )
         return site
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from npu_common import doctor, toolkit, versions
 
 RUNTIME_OF_A_CARD = """
@@ -15,7 +16,8 @@ RUNTIME_OF_A_CARD = """
 const char *aclrtGetSocName(void) { return "Ascend910B9"; }
 int aclrtSetDevice(int32_t device) { return device < 2 ? 0 : 107001; }
 int aclrtResetDevice(int32_t device) { (void)device; return 0; }
-int aclrtGetMemInfo(int attr, size_t *free, size_t *total) { *free = 5; *total = attr == 1 ? 7 : 0; return 0; }
+int aclrtGetMemInfo(int attr, size_t *free, size_t *total) { *free = 5; *total = attr == 1 ? 7 : 0;
+    return 0; }
 """
 
 

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from npu_common import toolkit
 from npu_common.exports import shell_exports
 

@@ -6,6 +6,7 @@ import ctypes
 from pathlib import Path
 
 import pytest
+
 from npu_common import _loader
 
 from .conftest import compile_library

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from npu_common import _loader, toolkit
 from npu_common.toolkit import ToolkitError
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from npu_common import versions
 
 REPOSITORY = Path(__file__).parents[3]

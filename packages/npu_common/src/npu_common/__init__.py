@@ -1,4 +1,4 @@
 """CANN, wrapped once, for every framework of this repository.
 
-Kept empty on purpose: the start-up hook imports this package in every Python process of the environment.
+Kept empty on purpose: importing it has no effect; `npu_common.toolkit.activate()` has.
 """

@@ -1,8 +1,8 @@
 """Loads the shared libraries of a CANN toolkit folder, real or emulated, and counts its devices.
 
-Also a script, `python -I -S _loader.py ROOT [--memory]`: what `toolkit` runs in a process of its own to see whether a
-toolkit works, because a library once loaded cannot be taken out again, and a broken one can take the process with it.
-Standard library only.
+Also a script, `python -I -S _loader.py ROOT [--memory]`: what `toolkit` runs in a process of its own to see
+whether a toolkit works, because a library once loaded cannot be taken out again, and a broken one can take
+the process with it. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-# In the order they are loaded: each before those that link to it. From DESIGN section 3: the names that libtorch_npu.so
-# links against and those it looks up while it runs.
+# In the order they are loaded: each before those that link to it. They are the names that
+# libtorch_npu.so links against and those it looks up while it runs.
 RUNTIME = "libascendcl.so"
 OPERATORS = "libopapi.so"
 REQUIRED = (
@@ -44,7 +44,8 @@ LOAD_ORDER = (
     "libacl_op_compiler.so",
     OPERATORS,
 )
-# Where the driver package puts what the toolkit's libraries link to (its set_env.sh adds them to LD_LIBRARY_PATH).
+# Where the driver package puts what the toolkit's libraries link to (its set_env.sh adds them to
+# LD_LIBRARY_PATH).
 DRIVER_FOLDERS = ("/usr/local/Ascend/driver/lib64/driver", "/usr/local/Ascend/driver/lib64/common")
 HBM = 1  # aclrtMemAttr ACL_HBM_MEM
 _MISSING = re.compile(r"^(lib[^/\s:]+\.so[.\d]*): cannot open shared object file")
@@ -84,11 +85,11 @@ def open_library(path: Path, folders: Sequence[Path], depth: int = 8) -> ctypes.
 
 
 def load(root: Path, torch_folder: Path | None, names: Sequence[str] = LOAD_ORDER) -> Loaded:
-    """Loads the libraries `names` of the toolkit folder `root`, as far as it has them, and their dependencies.
+    """Loads those of the libraries `names` that the toolkit folder `root` has, and their dependencies.
 
-    With `torch_folder`, torch's libraries are loaded first: the emulator's operators link to them by SONAME. Nothing enters
-    the global scope, as nothing does when Python imports torch_npu with LD_LIBRARY_PATH set: a library that is loaded
-    already is found by its SONAME.
+    With `torch_folder`, torch's libraries are loaded first: the emulator's operators link to them by SONAME.
+    Nothing enters the global scope, as nothing does when Python imports torch_npu with LD_LIBRARY_PATH set: a
+    library that is loaded already is found by its SONAME.
 
     Raises:
         LoadError: a required library is missing, or any does not load.
@@ -122,7 +123,7 @@ def load(root: Path, torch_folder: Path | None, names: Sequence[str] = LOAD_ORDE
 def check(call: Callable[..., int], *arguments: object) -> None:
     status = call(*arguments)
     if status != 0:
-        raise LoadError(f"{call.__name__} answered {status}")  # type: ignore[attr-defined]
+        raise LoadError(f"{call.__name__} answered {status}")
 
 
 def device_count(root: Path) -> int:
@@ -140,7 +141,7 @@ def device_count(root: Path) -> int:
 
 
 def device_memory(root: Path) -> list[dict[str, object]]:
-    """One record per device: name, and total and free memory in bytes. Takes a context on each, one after the other.
+    """One record per device: its name, total and free memory in bytes. Takes a context on each in turn.
 
     Raises:
         LoadError: the runtime answered an error.

@@ -1,8 +1,8 @@
-"""What the start-up hook does when torch or torch_npu is imported. Imported by _hook.py at that moment, not before.
+"""What the start-up hook does when torch or torch_npu is imported; _npu_common_hook.py imports it then.
 
-The rule: nothing here may stop torch from importing. torch autoloads torch_npu through an entry point and lets every
-failure of it pass, so when CANN cannot be had, or the two do not fit together, torch is told not to autoload, and one
-sentence on stderr says why.
+The rule: nothing here may stop torch from importing. torch autoloads torch_npu through an entry point and
+lets every failure of it pass, so when CANN cannot be had, or the two do not fit together, torch is told not
+to autoload, and one sentence on stderr says why.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from types import ModuleType
 
 from npu_common import toolkit, versions
 
-AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"  # torch/__init__.py: autoloads the entry points unless it is other than "1"
+# torch/__init__.py: autoloads the entry points unless it is other than "1"
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _ADVICE = "`npu doctor` tells more; NPU_COMMON_HOOK=0 switches this hook off."
 
 
@@ -46,8 +47,8 @@ def run(spec: ModuleSpec, module: ModuleType, body: Callable[[ModuleType], None]
     except Exception as error:
         taken = toolkit.loaded()
         error.add_note(
-            f"npu_common had loaded {taken.describe() if taken else 'nothing'} before. If torch_npu is the part that "
-            f"failed, {AUTOLOAD}=0 imports torch without it. {_ADVICE}"
+            f"npu_common had loaded {taken.describe() if taken else 'nothing'} before. If torch_npu is "
+            f"the part that failed, {AUTOLOAD}=0 imports torch without it. {_ADVICE}"
         )
         raise
 
@@ -68,7 +69,7 @@ def obstacle() -> str | None:
 
 
 def activate_now() -> None:
-    """For `npu run`, which activated in its own process first and so has reported every ordinary failure already."""
+    """For `npu run`, which activated in its own process first and reported every ordinary failure there."""
     try:
         toolkit.activate()
     except Exception as error:

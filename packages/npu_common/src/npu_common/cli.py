@@ -27,7 +27,7 @@ app = typer.Typer(
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Report which CANN is used and why, versions, devices, and what is missing (exit status 1 if anything is)."""
+    """Report which CANN is used and why, versions, devices; exit status 1 if anything is missing."""
     report = examine()
     if as_json:
         print(report.as_json())
@@ -58,7 +58,8 @@ def run(
 ) -> None:
     """Run python with CANN loaded from the start.
 
-    What follows `run` is python's own command line, and what runs is this environment's python in place of this command.
+    What follows `run` is python's own command line, and what runs is this environment's python in place of
+    this command.
     """
     try:
         toolkit.activate()

@@ -26,7 +26,8 @@ NAMES = (
 )
 SMOKE = (
     "import torch; x = torch.arange(4, dtype=torch.float32, device='npu:0'); "
-    "y = (x.reshape(2, 2) @ x.reshape(2, 2) + 1).cpu().tolist(); assert y == [[3.0, 4.0], [7.0, 12.0]], y; print('ok')"
+    "y = (x.reshape(2, 2) @ x.reshape(2, 2) + 1).cpu().tolist(); assert y == [[3.0, 4.0], [7.0, 12.0]], "
+    "y; print('ok')"
 )
 SMOKE_TIMEOUT = 300  # seconds
 
@@ -63,7 +64,7 @@ class Report:
 
 
 def examine() -> Report:
-    """Looks at this environment. Loads CANN and torch in processes of their own only, so that neither can end this one."""
+    """Looks at this environment. CANN and torch are loaded in other processes: neither can end this one."""
     report = Report(host=_host(), packages=_packages(), hook=_hook(), environment=_environment())
     _judge_packages(report)
     _judge_toolkit(report)
@@ -100,8 +101,8 @@ def _hook() -> str:
     value = os.environ.get("NPU_COMMON_HOOK", "1")
     if value == "0":
         return "switched off by NPU_COMMON_HOOK=0"
-    if "npu_common._hook" not in sys.modules:
-        return "not running: npu_common.pth is not in a site-packages folder of this python (or python ran with -S)"
+    if "_npu_common_hook" not in sys.modules:
+        return "not running: no npu_common.pth in a site-packages folder of this python, or it ran with -S"
     return "on"
 
 
@@ -112,12 +113,16 @@ def _judge_packages(report: Report) -> None:
                 report.problems.append(
                     Problem(
                         f"{package.name} is not installed in {sys.prefix}.",
-                        f"pip install {package.name}=={package.pinned} (torch: the CPU build; `make setup` does it all).",
+                        f"pip install {package.name}=={package.pinned} (torch: the CPU build; `make "
+                        f"setup` does it all).",
                     )
                 )
         elif package.pinned and versions.release(package.installed) != versions.release(package.pinned):
-            sentence = f"{package.name} {package.installed} is installed, and {package.pinned} is what this was built for."
-            report.problems.append(Problem(sentence, f"pip install {package.name}=={package.pinned}"))
+            what = (
+                f"{package.name} {package.installed} is installed, and {package.pinned} is what this was "
+                "built for."
+            )
+            report.problems.append(Problem(what, f"pip install {package.name}=={package.pinned}"))
     torch = versions.torch_build()
     if torch is not None:
         report.host["torch build"] = f"CUDA {torch.cuda}" if torch.cuda else "CPU"
@@ -149,10 +154,12 @@ def _judge_toolkit(report: Report) -> None:
     }
     answer = toolkit.probe(found.root, memory=True)
     if "error" in answer:
-        way_out = "Check the driver (npu-smi info) and ASCEND_RT_VISIBLE_DEVICES; for the emulator, install npu_common again."
-        report.problems.append(
-            Problem(f"The devices of {found.describe()} cannot be used: {answer['error']}.", way_out)
+        what = f"The devices of {found.describe()} cannot be used: {answer['error']}."
+        way_out = (
+            "Check the driver (npu-smi info) and ASCEND_RT_VISIBLE_DEVICES; for the emulator, install "
+            "npu_common again."
         )
+        report.problems.append(Problem(what, way_out))
     report.devices = answer.get("devices", [])
     if "error" not in answer and not report.devices:
         way_out = "Check ASCEND_RT_VISIBLE_DEVICES and NPU_EMULATOR_DEVICES."

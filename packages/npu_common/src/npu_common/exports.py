@@ -1,4 +1,4 @@
-"""The shell lines of `npu env`: what a python that has torch and torch_npu, but not npu_common, needs to find CANN."""
+"""The shell lines of `npu env`: what a python with torch and torch_npu, but no npu_common, needs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from npu_common.toolkit import Toolkit
 def shell_exports(found: Toolkit) -> str:
     """POSIX shell lines for `eval "$(npu env)"`.
 
-    LD_LIBRARY_PATH gets the toolkit's lib64 and nothing of torch: that python loads its own libtorch before torch_npu asks
-    for libopapi, and libopapi is then served by SONAME. A torch/lib here would put ours before its own.
+    LD_LIBRARY_PATH gets the toolkit's lib64 and nothing of torch: that python loads its own libtorch before
+    torch_npu asks for libopapi, and libopapi is then served by SONAME. A torch/lib here would put ours before
+    its own.
     """
     set_env = found.root / "set_env.sh"
     lines = [f"# {found.describe()}"]

@@ -3,8 +3,9 @@
     toolkit = activate()
     print(toolkit.describe())
 
-NPU_EMULATOR decides between the two: `auto` (the default) takes CANN where it loads and has a device, the emulator
-otherwise; `on` takes the emulator, `off` CANN or nothing. Which one it was is for reports: no other code may branch on it.
+NPU_EMULATOR decides between the two: `auto` (the default) takes CANN where it loads and has a device, the
+emulator otherwise; `on` takes the emulator, `off` CANN or nothing. Which one it was is for reports: no other
+code may branch on it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from typing import Any, Literal
 import npu_common
 from npu_common import _loader, versions
 
-# Where CANN's installers put the toolkit when nobody says otherwise; ASCEND_HOME_PATH names it after `source set_env.sh`.
+# Where CANN's installers put the toolkit when nobody says otherwise; after `source set_env.sh`
+# ASCEND_HOME_PATH names it.
 USUAL_FOLDERS = (
     "/usr/local/Ascend/cann",
     "/usr/local/Ascend/ascend-toolkit/latest",
@@ -78,8 +80,8 @@ def activate(*, emulator_root: Path | None = None) -> Toolkit:
             found = find(emulator_root=emulator_root)
             if found.provider == "emulator" and found.overlooked:
                 logging.getLogger("npu_common").warning(
-                    "npu_common: %s: the host emulator is taken instead (NPU_EMULATOR=on says that this is meant, "
-                    "NPU_EMULATOR=off forbids it).",
+                    "npu_common: %s: the host emulator is taken instead (NPU_EMULATOR=on says that "
+                    "this is meant, NPU_EMULATOR=off forbids it).",
                     found.reason,
                 )
             before = {name: os.environ.get(name) for name in ("ASCEND_HOME_PATH", "ASCEND_OPP_PATH")}
@@ -121,7 +123,8 @@ def find(*, environ: Mapping[str, str] | None = None, emulator_root: Path | None
     ):  # a build tree, or inherited from the process that started this one
         if mode == "off":
             raise ToolkitError(
-                f"NPU_EMULATOR=off, but ASCEND_HOME_PATH={home} is an emulator; name CANN's folder or unset NPU_EMULATOR."
+                f"NPU_EMULATOR=off, but ASCEND_HOME_PATH={home} is an emulator; name CANN's folder or "
+                "unset NPU_EMULATOR."
             )
         return Toolkit("emulator", named, version(named), "ASCEND_HOME_PATH names it")
 
@@ -132,20 +135,21 @@ def find(*, environ: Mapping[str, str] | None = None, emulator_root: Path | None
             return found
         if mode == "off":
             raise ToolkitError(
-                f"NPU_EMULATOR=off allows only CANN, and there is none to use: {why_not}. Install CANN and its driver and "
-                "`source set_env.sh`, or unset NPU_EMULATOR to run on the host emulator."
+                f"NPU_EMULATOR=off allows only CANN, and there is none to use: {why_not}. Install CANN "
+                "and its driver and `source set_env.sh`, or unset NPU_EMULATOR to run on the host emulator."
             )
     root = emulator_root or emulator_folder()
     if root is None:
         raise ToolkitError(
-            f"no CANN to use ({why_not}), and this npu_common was installed without its emulator (no cann/lib64 in "
-            f"{', '.join(npu_common.__path__)}); install the package again: pip install ./packages/npu_common."
+            f"no CANN to use ({why_not}), and this npu_common was installed without its emulator (no "
+            f"cann/lib64 in {', '.join(npu_common.__path__)}); install the package again: "
+            "pip install ./packages/npu_common."
         )
     return Toolkit("emulator", root, version(root), why_not, overlooked=mode == "auto" and named is not None)
 
 
 def variables(root: Path) -> dict[str, str]:
-    """The environment variables that torch_npu and CANN's own libraries need to find their way in the toolkit `root`."""
+    """The variables by which torch_npu and CANN's own libraries find their way in the toolkit `root`."""
     opp = os.environ.get("ASCEND_OPP_PATH", "")
     own = (
         os.environ.get("ASCEND_HOME_PATH") == str(root) and Path(opp).is_dir()
@@ -159,7 +163,7 @@ def is_emulator(root: Path) -> bool:
 
 
 def emulator_folder() -> Path | None:
-    """The emulator's toolkit folder inside this package, or None. An editable package has more than one folder."""
+    """The emulator's toolkit folder inside this package (an editable one has several folders), or None."""
     candidates = (Path(folder, "cann") for folder in npu_common.__path__)
     return next((root for root in candidates if (root / "lib64" / _loader.RUNTIME).is_file()), None)
 
@@ -178,7 +182,11 @@ def version(root: Path) -> str:
 
 
 def probe(root: Path, *, memory: bool = False) -> dict[str, Any]:
-    """Loads a toolkit in a process of its own: {"count": n}, {"devices": [...]} with `memory`, or {"error": sentence}."""
+    """Loads a toolkit in a process of its own.
+
+    Returns:
+        {"count": n}; with `memory` {"devices": [...]}, see _loader.device_memory; or {"error": sentence}.
+    """
     command = [sys.executable, "-I", "-S", _loader.__file__, str(root), *(["--memory"] if memory else [])]
     environ = {**os.environ, **variables(root)}
     try:

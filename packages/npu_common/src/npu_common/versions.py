@@ -1,4 +1,4 @@
-"""What is installed, what is pinned, and whether torch and torch_npu fit together. Imports neither of the two."""
+"""What is installed, what is pinned, whether torch and torch_npu fit together. Imports neither."""
 
 from __future__ import annotations
 
@@ -86,17 +86,18 @@ def release(version: str) -> tuple[str, ...]:
 def torch_npu_mismatch() -> str | None:
     """Why this environment's torch_npu cannot work with its torch, as one sentence, or None when they fit.
 
-    torch_npu's own metadata asks for torch of the same three numbers (`torch==2.13.0.*`): it binds torch's C++ ABI. It
-    refuses CUDA builds of torch when it is imported ("Two accelerators cannot be used at the same time").
+    torch_npu's own metadata asks for torch of the same three numbers (`torch==2.13.0.*`): it binds torch's
+    C++ ABI. It refuses CUDA builds of torch when it is imported ("Two accelerators cannot be used at the same
+    time").
     """
     torch, torch_npu = torch_build(), installed("torch_npu")
     if torch is None or torch_npu is None:
         return None
     if torch.cuda is not None:
         return (
-            f"torch {torch.version} is a build for CUDA {torch.cuda}, which torch_npu refuses; install the CPU build "
-            f"(pip install --force-reinstall torch=={'.'.join(release(torch.version))} --index-url with the address of "
-            "PyTorch's index of CPU builds)."
+            f"torch {torch.version} is a build for CUDA {torch.cuda}, which torch_npu refuses; install "
+            f"the CPU build (pip install --force-reinstall torch=={'.'.join(release(torch.version))} "
+            "--index-url with the address of PyTorch's index of CPU builds)."
         )
     if release(torch.version) != release(torch_npu):
         return (

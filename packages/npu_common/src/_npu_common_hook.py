@@ -1,8 +1,10 @@
 """The start-up hook: loads CANN just before the body of torch (or torch_npu) runs.
 
-npu_common.pth imports this module in every Python process of the environment, so it imports nothing that the interpreter
-has not imported already. Looking for torch (importlib.util.find_spec) loads nothing; importing it does. What happens then
-is in _start.py. NPU_COMMON_HOOK=0 switches the hook off, NPU_COMMON_HOOK=now (set by `npu run`) activates at start-up.
+npu_common.pth imports this module in every Python process of the environment, so it imports nothing that the
+interpreter has not imported already. It stands beside the package and not in it: finding an editable package
+takes milliseconds (scikit-build-core's finder), finding a module on sys.path does not. Looking for torch
+(importlib.util.find_spec) loads nothing; importing it does, see npu_common/_start.py. NPU_COMMON_HOOK=0
+switches the hook off, NPU_COMMON_HOOK=now (set by `npu run`) activates at start-up.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ WATCHED = ("torch", "torch_npu")
 
 
 class Finder:
-    """A meta path finder that finds nothing itself: it lets the others find torch and wraps the loader's exec_module."""
+    """A meta path finder that finds nothing itself: it lets the others find torch, and wraps the loader."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
