@@ -26,7 +26,7 @@ format: setup ## rewrite Python and C++ to the house style
 	@bash ci/lint.sh --write
 
 bench: setup ## the benchmarks, against plain CPU torch
-	@bash ci/bench.sh
+	@echo "[bench] python -m benchmarks"; .venv/bin/python -m benchmarks
 
 clean: ## remove build trees, caches and outputs; keep .venv
 	@echo "[clean] build/ outputs/ and caches"; rm -rf build outputs .mypy_cache .ruff_cache .pytest_cache
