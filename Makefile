@@ -1,11 +1,11 @@
 # The commands a developer types. Each says what it does; what is longer than a line lives in ci/.
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DEMO_DIR ?= outputs/demo
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format bench clean distclean
+.PHONY: help setup demo test test-fast lint format aarch64 bench clean distclean
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## make .venv with everything pinned, build the native libraries (cached: a second run takes seconds)
 	@$(PYTHON) ci/set_up.py
@@ -24,6 +24,9 @@ lint: setup ## ruff, mypy and clang-format, changing nothing
 
 format: setup ## rewrite Python and C++ to the house style
 	@bash ci/lint.sh --write
+
+aarch64: ## compile the C++ for aarch64 with a cross compiler (after setup)
+	@bash ci/aarch64.sh
 
 bench: setup ## the benchmarks, against plain CPU torch
 	@echo "[bench] python -m benchmarks"; .venv/bin/python -m benchmarks
