@@ -15,5 +15,5 @@ class NpuSelectiveAC(SelectiveAC):
     class Config(SelectiveAC.Config):
         pass
 
-    def get_save_ops(self) -> set:
-        return super().get_save_ops() | {torch.ops.npu.npu_fusion_attention.default}
+    def get_save_ops(self) -> set[torch._ops.OpOverload]:
+        return {*super().get_save_ops(), torch.ops.npu.npu_fusion_attention.default}

@@ -25,8 +25,8 @@ Words are config groups and TorchTitan's own field names:
 
 examples:
   titan-npu train recipe=llama3_debug training.steps=30 dump_folder=./run
-  titan-npu train data=jsonl dataloader.dataset_path=./corpus.jsonl optimizer.param_groups.0.optimizer_kwargs.lr=1e-3
-  titan-npu train recipe=llama3_debug --cfg job
+  titan-npu train data=jsonl dataloader.dataset_path=./corpus.jsonl
+  optimizer.param_groups.0.optimizer_kwargs.lr=1e-3 titan-npu train recipe=llama3_debug --cfg job
 """
 
 RECIPES = "llama3_debug (default), llama3_8b"
@@ -47,10 +47,16 @@ def build_parser() -> argparse.ArgumentParser:
     train.add_argument("--dry-run", action="store_true", help="build everything and train nothing")
     _add_verbose(train)
 
-    data = commands.add_parser("data", help="local data").add_subparsers(dest="data", required=True, metavar="COMMAND")
-    prepare = data.add_parser("prepare", help="a small corpus and a BPE tokenizer from Python's standard library")
+    data = commands.add_parser("data", help="local data").add_subparsers(
+        dest="data", required=True, metavar="COMMAND"
+    )
+    prepare = data.add_parser(
+        "prepare", help="a small corpus and a BPE tokenizer from Python's standard library"
+    )
     prepare.add_argument("--out", type=Path, help="folder (default: where the recipe llama3_debug looks)")
-    prepare.add_argument("--vocab-size", type=int, default=None, help="tokens in the vocabulary (default: 2048)")
+    prepare.add_argument(
+        "--vocab-size", type=int, default=None, help="tokens in the vocabulary (default: 2048)"
+    )
     _add_verbose(prepare)
     return parser
 
@@ -60,7 +66,8 @@ def _add_verbose(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns the exit code (0, 1 for an error told in one sentence, 130 after an interrupt)."""
+    """Run the command; returns the exit code (0, 1 for an error told in one sentence, 130 after an
+    interrupt)."""
     arguments = _parse(argv)
     verbose = arguments.verbose or os.environ.get("TITAN_NPU_VERBOSE", "0") not in ("", "0")
     _configure_output(verbose)
@@ -79,7 +86,8 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         return _fail(
-            f"unexpected {type(error).__name__}: {first}" + ("" if verbose else " (--verbose shows where)."), verbose
+            f"unexpected {type(error).__name__}: {first}" + ("" if verbose else " (--verbose shows where)."),
+            verbose,
         )
     return 0
 

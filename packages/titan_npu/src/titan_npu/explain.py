@@ -11,7 +11,8 @@ GIB = 1 << 30
 
 
 def explain(error: Exception, config: Trainer.Config) -> TitanNpuError | None:
-    """The TitanNpuError that ``error`` amounts to; None when it is nothing known (a bug: show its traceback)."""
+    """The TitanNpuError that ``error`` amounts to; None when it is nothing known (a bug: show its
+    traceback)."""
     if isinstance(error, TitanNpuError):
         return error
     text = str(error)
@@ -37,12 +38,15 @@ def _out_of_memory(text: str, config: Trainer.Config) -> str:
     if parameters:
         size = torch.finfo(torch.float32 if training.dtype == "float32" else torch.bfloat16).bits // 8
         model = (
-            f": the model's {parameters / 1e6:,.1f} M parameters take {4 * parameters * size / GIB:.1f} GiB with "
+            f": the model's {parameters / 1e6:,.1f} M parameters take {4 * parameters * size / GIB:.1f} "
+            f"GiB with "
             f"gradients and AdamW states in {training.dtype}, and activations come on top"
         )
     return (
-        f"Out of device memory{model}; {device}. Lower training.local_batch_size ({training.local_batch_size}) or "
-        f"training.seq_len ({training.seq_len}), set activation_checkpoint=full, take a smaller model, or give the "
+        f"Out of device memory{model}; {device}. Lower training.local_batch_size "
+        f"({training.local_batch_size}) or "
+        f"training.seq_len ({training.seq_len}), set activation_checkpoint=full, take a smaller model, "
+        f"or give the "
         "device more (NPU_EMULATOR_HBM_GB on the emulator)."
     )
 
@@ -65,5 +69,10 @@ def _raised_by_a_check(error: Exception) -> bool:
     while trace is not None:
         module = trace.tb_frame.f_globals.get("__name__", "")
         trace = trace.tb_next
-    checks = ("torchtitan.trainer", "torchtitan.distributed.parallel_dims", "torchtitan.models", "torchtitan.config")
+    checks = (
+        "torchtitan.trainer",
+        "torchtitan.distributed.parallel_dims",
+        "torchtitan.models",
+        "torchtitan.config",
+    )
     return module.startswith(checks)

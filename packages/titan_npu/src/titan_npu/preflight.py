@@ -11,7 +11,7 @@ PACKAGES = ("torch", "torch_npu", "torchtitan")
 
 
 def pinned_versions() -> dict[str, str]:
-    """The versions of PACKAGES that this package's own metadata asks for (pyproject.toml is the only place)."""
+    """The versions of PACKAGES that this package's own metadata asks for."""
     pins = {}
     for requirement in importlib.metadata.requires("titan_npu") or ():
         match = re.match(r"([A-Za-z0-9_.-]+)==([0-9][^;\s]*)", requirement)
@@ -45,11 +45,14 @@ def check_device() -> None:
     except Exception as error:
         reason = str(error).strip().splitlines()[-1] if str(error).strip() else type(error).__name__
         raise EnvironmentProblem(
-            f"torch_npu could not be loaded ({reason}): run npu doctor to see which CANN was looked for and where."
+            f"torch_npu could not be loaded ({reason}): run npu doctor to see which CANN was looked for "
+            f"and where."
         ) from error
     try:
         count = torch.npu.device_count()
     except Exception as error:
-        raise EnvironmentProblem(f"CANN answered {error} when asked for its devices: run npu doctor.") from error
+        raise EnvironmentProblem(
+            f"CANN answered {error} when asked for its devices: run npu doctor."
+        ) from error
     if count == 0:
         raise EnvironmentProblem("CANN reports no NPU: run npu doctor (NPU_EMULATOR=on uses the emulator).")

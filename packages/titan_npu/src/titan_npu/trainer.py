@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 from torchtitan.components.loss import BaseLoss
+from torchtitan.distributed import ParallelDims
+from torchtitan.distributed import utils as dist_utils
 from torchtitan.models.common.decoder import Decoder
 from torchtitan.protocols.model_spec import ModelSpec
 from torchtitan.trainer import Trainer
@@ -32,18 +34,21 @@ INTERRUPTED = 130
 
 
 class NpuTrainer(Trainer):
-    """Trainer that stops cleanly, takes its vocabulary from the tokenizer and says what is missing in one sentence.
+    """Trainer that stops cleanly, takes its vocabulary from the tokenizer and says what is missing in one
+    sentence.
 
     Raises:
-        DataError: no tokenizer or no data where the config says (the corpus of ``data prepare`` is made when missing).
-        ConfigError: the tokenizer has more tokens than the model.
-        SystemExit(130): from ``train`` after Ctrl-C or SIGTERM, when the step is done and a checkpoint is left.
+        DataError: no tokenizer or no data where the config says (the corpus of ``data prepare`` is made when
+            missing). ConfigError: the tokenizer has more tokens than the model. SystemExit(130): from
+            ``train`` after Ctrl-C or SIGTERM, when the step is done and a checkpoint is left.
     """
 
     @dataclass(kw_only=True, slots=True)
     class Config(Trainer.Config):
         vocab_from_tokenizer: bool = False
         """Give the model the vocabulary size of the tokenizer instead of the recipe's"""
+
+    step: int
 
     def __init__(self, config: Config) -> None:
         torch_distributed.install()
@@ -57,8 +62,17 @@ class NpuTrainer(Trainer):
         if isinstance(self.metrics_processor, NpuMetricsProcessor):
             soc, peak = self.metrics_processor.soc_name, self.metrics_processor.peak_flops
             logger.info(
-                "device: %s%s", soc, f", {peak / 1e12:.1f} TFLOPS bfloat16" if peak else " (its peak is not known: no MFU)"
+                "device: %s%s",
+                soc,
+                f", {peak / 1e12:.1f} TFLOPS bfloat16" if peak else " (its peak is not known: no MFU)",
             )
+
+    def init_distributed(self) -> ParallelDims:
+        # Checkpoints agree on plans and metrics by small pickled objects: over gloo, they need no NPU stream.
+        world_size = dist_utils.init_distributed(
+            self.config.comm, enable_cpu_backend=True, base_folder=self.config.dump_folder
+        )
+        return ParallelDims.from_config(self.config.parallelism, world_size)
 
     def train(self) -> None:
         if isinstance(self.metrics_processor, NpuMetricsProcessor):
@@ -68,7 +82,9 @@ class NpuTrainer(Trainer):
         if self._stop.received is not None and self.step < self.config.training.steps:
             self._leave_checkpoint(f"Stopped by {self._stop.received.name}")
             raise SystemExit(INTERRUPTED)
-        if self._finished_step is not None and self._finished_step < self.step:  # the data ended within a step
+        if (
+            self._finished_step is not None and self._finished_step < self.step
+        ):  # the data ended within a step
             self.step = self._finished_step
             self._leave_checkpoint("The data ended")
 
@@ -128,7 +144,8 @@ def single_process_rendezvous() -> None:
 
 
 def prepare_default_data(config: NpuTrainer.Config) -> None:
-    """Make the standard-library corpus when this run reads it and it is not there (once, offline, under a minute)."""
+    """Make the standard-library corpus when this run reads it and it is not there (once, offline, under a
+    minute)."""
     folder = default_folder()
     reads = (config.hf_assets_path, config.dataloader.dataset_path)
     if is_prepared(folder) or not any(path and Path(path).is_relative_to(folder) for path in reads):
@@ -145,7 +162,8 @@ def fit_vocabulary(config: NpuTrainer.Config) -> None:
     file = path / "tokenizer.json"
     if not path.is_dir():
         raise DataError(
-            f"There is no tokenizer at {config.hf_assets_path}: set hf_assets_path to a folder with tokenizer.json "
+            f"There is no tokenizer at {config.hf_assets_path}: set hf_assets_path to a folder with "
+            f"tokenizer.json "
             "(titan-npu data prepare makes one)."
         )
     spec = config.model_spec
@@ -161,7 +179,8 @@ def fit_vocabulary(config: NpuTrainer.Config) -> None:
     elif tokens > spec.model.vocab_size:
         raise ConfigError(
             f"The tokenizer at {path} has {tokens} tokens and the model {spec.name} {spec.flavor} only "
-            f"{spec.model.vocab_size}: give its own tokenizer (hf_assets_path), or set vocab_from_tokenizer=true."
+            f"{spec.model.vocab_size}: give its own tokenizer (hf_assets_path), or set "
+            f"vocab_from_tokenizer=true."
         )
 
 

@@ -1,4 +1,5 @@
-"""Checkpoints by TorchTitan's DCP manager, with the random number generators and damage told in one sentence."""
+"""Checkpoints by TorchTitan's DCP manager, with the random number generators and damage told in one
+sentence."""
 
 from titan_npu.checkpoint.manager import NpuCheckpointManager
 

@@ -11,7 +11,8 @@ METADATA = ".metadata"
 
 
 def damage(checkpoint: Path) -> str | None:
-    """What is wrong with a checkpoint folder, naming the file; None when every file is as long as the index says.
+    """What is wrong with a checkpoint folder, naming the file; None when every file is as long as the index
+    says.
 
     Reads the index (``.metadata``, written last by DCP) and the sizes of the files only.
     """

@@ -1,4 +1,4 @@
-"""TorchTitan's checkpoint manager with generators, saves on demand and clear words about damaged checkpoints."""
+"""TorchTitan's checkpoint manager with generators, saves on demand and clear words about damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ RNG = "rng"
 class NpuCheckpointManager(CheckpointManager):
     """CheckpointManager that also saves the random number generators, so that a resumed run is the same run.
 
-    Raises CheckpointError on load: a damaged file (named, with the last good step), or a checkpoint of another run.
+    Raises CheckpointError on load: a damaged file (named, with the last good step), or a checkpoint of
+    another run.
     """
 
     @dataclass(kw_only=True, slots=True)
@@ -28,7 +29,9 @@ class NpuCheckpointManager(CheckpointManager):
         def __post_init__(self) -> None:
             CheckpointManager.Config.__post_init__(self)
             if self.async_mode == "async_with_pinned_mem":
-                raise ValueError("async_mode=async_with_pinned_mem pins memory through CUDA: use async or disabled.")
+                raise ValueError(
+                    "async_mode=async_with_pinned_mem pins memory through CUDA: use async or disabled."
+                )
 
     def __init__(self, config: Config, *, states: dict[str, Any], **kwargs: Any) -> None:
         self.last_saved_step: int | None = None
@@ -36,7 +39,8 @@ class NpuCheckpointManager(CheckpointManager):
         super().__init__(config, states={**states, RNG: RngState(dist.get_rank())}, **kwargs)
 
     def save_now(self, step: int) -> bool:
-        """Leave a checkpoint of ``step`` from which training continues, whatever the interval; wait until it is whole.
+        """Leave a checkpoint of ``step`` from which training continues, whatever the interval; wait until it
+        is whole.
 
         Returns whether there is one (False: checkpoints are off, or load_only).
         """
@@ -52,13 +56,13 @@ class NpuCheckpointManager(CheckpointManager):
         return True
 
     def path(self, step: int) -> str:
-        return self._create_checkpoint_id(step)
+        return str(self._create_checkpoint_id(step))
 
     def _should_save(self, curr_step: int, last_step: bool = False) -> bool:
-        return self._on_demand or super()._should_save(curr_step, last_step)
+        return self._on_demand or bool(super()._should_save(curr_step, last_step))
 
     def _save(self, curr_step: int, last_step: bool = False) -> bool:
-        saved = super()._save(curr_step, last_step)
+        saved = bool(super()._save(curr_step, last_step))
         if saved and not (last_step and self.last_save_model_only):
             self.last_saved_step = curr_step
         return saved
@@ -68,19 +72,22 @@ class NpuCheckpointManager(CheckpointManager):
         if place is not None:
             self._check_whole(place)
         try:
-            return super()._load(step)
+            return bool(super()._load(step))
         except TitanNpuError:
             raise
         except FileNotFoundError as error:
             raise CheckpointError(f"{error}.") from error
         except Exception as error:
             raise CheckpointError(
-                f"The checkpoint {place or self.folder} cannot be loaded: {_reason(error)}. It may belong to another "
-                "recipe or be damaged: choose another dump_folder to start afresh, or another checkpoint.load_step."
+                f"The checkpoint {place or self.folder} cannot be loaded: {_reason(error)}. It may "
+                f"belong to another "
+                "recipe or be damaged: choose another dump_folder to start afresh, or another "
+                "checkpoint.load_step."
             ) from error
 
     def _checkpoint_to_load(self, step: int) -> Path | None:
-        """The local checkpoint folder that a load of ``step`` reads; None when there is none, or it is remote."""
+        """The local checkpoint folder that a load of ``step`` reads; None when there is none, or it is
+        remote."""
         if filesystem.is_remote(self.folder):
             return None
         found = self._find_load_step() if step == -1 else step
@@ -92,7 +99,8 @@ class NpuCheckpointManager(CheckpointManager):
             return
         good = last_good_step(place.parent, below=int(place.name.removeprefix("step-")))
         way_out = (
-            f"the last good checkpoint is step-{good}: delete {place}, or continue with checkpoint.load_step={good}"
+            f"the last good checkpoint is step-{good}: delete {place}, or continue with "
+            f"checkpoint.load_step={good}"
             if good is not None
             else f"there is no earlier whole checkpoint: delete {place} to start afresh"
         )

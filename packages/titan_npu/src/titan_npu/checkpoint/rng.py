@@ -13,7 +13,8 @@ from torch.distributed.checkpoint.stateful import Stateful
 class RngState(Stateful):
     """Torch's generators of the CPU and of the current NPU, and Python's: per rank.
 
-    state_dict holds, under ``rank_<r>``, uint8 CPU tensors "cpu" and "npu" and Python's state as a string "python".
+    state_dict holds, under ``rank_<r>``, uint8 CPU tensors "cpu" and "npu" and Python's state as a string
+    "python".
     """
 
     def __init__(self, rank: int) -> None:

@@ -1,1 +1,1 @@
-"""Stop-gaps for the pinned framework versions: one small file per framework, each entry with what removes it."""
+"""Stop-gaps for the pinned framework versions, each with what removes it."""

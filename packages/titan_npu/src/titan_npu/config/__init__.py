@@ -1,1 +1,1 @@
-"""Composition: hydra selects and merges, tyro types the values, dataclasses are rebuilt from the leaves up."""
+"""Hydra selects and merges, tyro types the values, dataclasses are rebuilt from the leaves up."""

@@ -1,7 +1,8 @@
 """``recipe=llama3_debug training.steps=30`` -> a Trainer.Config and a launcher.
 
-Hydra parses the words, picks the config groups (conf/) and merges; TorchTitan's own field names are the keys. A recipe
-is a plain function that returns a Trainer.Config: its settable part enters hydra as the node of the group ``recipe``.
+Hydra parses the words, picks the config groups (conf/) and merges; TorchTitan's own field names are the keys.
+A recipe is a plain function that returns a Trainer.Config: its settable part enters hydra as the node of the
+group ``recipe``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from titan_npu.errors import ConfigError, nearest
 from titan_npu.recipes import config_registry
 
 DEFAULT_RECIPE = "llama3_debug"
+
+Recipe = Callable[[], Trainer.Config]
 
 
 @dataclass(kw_only=True, slots=True)
@@ -56,17 +59,18 @@ class Job:
     tree: DictConfig = field(default_factory=DictConfig)
 
     def to_yaml(self) -> str:
-        return OmegaConf.to_yaml(self.tree)
+        return str(OmegaConf.to_yaml(self.tree))
 
 
 def recipe_names() -> list[str]:
     return sorted(config_registry.__all__)
 
 
-def load_recipe(name: str) -> Callable[[], Trainer.Config]:
-    """The config function of a recipe: a name of ours, or ``package.module.function`` of anybody's registry."""
+def load_recipe(name: str) -> Recipe:
+    """The config function of a recipe: one of ours, or ``package.module.function`` of anybody's registry."""
     if name in config_registry.__all__:
-        return getattr(config_registry, name)
+        registered: Recipe = getattr(config_registry, name)
+        return registered
     module_name, _, function_name = name.rpartition(".")
     if not module_name:
         raise ConfigError(
@@ -74,7 +78,7 @@ def load_recipe(name: str) -> Callable[[], Trainer.Config]:
             f"(or package.module.function of a config registry).{nearest(name, recipe_names())}"
         )
     try:
-        function = getattr(importlib.import_module(module_name), function_name)
+        function: Recipe = getattr(importlib.import_module(module_name), function_name)
     except (ImportError, AttributeError) as error:
         raise ConfigError(f"Recipe {name!r} cannot be imported: {error}.") from error
     return function
@@ -83,19 +87,24 @@ def load_recipe(name: str) -> Callable[[], Trainer.Config]:
 def compose_job(words: Sequence[str]) -> Job:
     """Compose a run from command-line words such as ``recipe=llama3_debug training.steps=30``.
 
-    Raises ConfigError for a word that cannot be parsed, an unknown recipe, group choice or key, and a wrong value.
+    Raises ConfigError for a word that cannot be parsed, an unknown recipe, group choice or key, and a wrong
+    value.
     """
     overrides = _parse(words)
     recipe = next((str(o.value()) for o in reversed(overrides) if o.key_or_group == "recipe"), DEFAULT_RECIPE)
     config = load_recipe(recipe)()
     if not isinstance(config, Trainer.Config):
-        raise ConfigError(f"Recipe {recipe!r} returns {type(config).__qualname__}, not a torchtitan Trainer.Config.")
+        raise ConfigError(
+            f"Recipe {recipe!r} returns {type(config).__qualname__}, not a torchtitan Trainer.Config."
+        )
     node = {**to_tree(config), "launcher": to_tree(Launcher())}
     groups = _groups()
     _check_keys(overrides, node, groups)
 
     node_name = recipe.replace(".", "_")
-    ConfigStore.instance().store(group="recipe", name=node_name, package="_global_", node=OmegaConf.create(node))
+    ConfigStore.instance().store(
+        group="recipe", name=node_name, package="_global_", node=OmegaConf.create(node)
+    )
     hydra_words = [f"recipe={node_name}"] + [o.input_line for o in overrides if o.key_or_group != "recipe"]
     GlobalHydra.instance().clear()
     OmegaConf.register_new_resolver("prepared", lambda name: str(default_folder() / name), replace=True)
@@ -126,7 +135,9 @@ def _parse(words: Sequence[str]) -> list[Override]:
         except HydraException as error:
             raise ConfigError(f"{word!r} is not of the form key=value: {_first_line(error)}") from error
         if override.is_delete() or override.is_sweep_override():
-            raise ConfigError(f"{word!r}: only key=value (and +key=value inside free-form mappings) is supported.")
+            raise ConfigError(
+                f"{word!r}: only key=value (and +key=value inside free-form mappings) is supported."
+            )
         parsed.append(override)
     return parsed
 
@@ -139,7 +150,8 @@ def _groups() -> dict[str, list[str]]:
         return {
             group: loader.get_group_options(group)
             for group in loader.get_group_options("", results_filter=None)
-            if group not in ("config", "recipe", "hydra", "_dummy_empty_config_") and loader.get_group_options(group)
+            if group not in ("config", "recipe", "hydra", "_dummy_empty_config_")
+            and loader.get_group_options(group)
         }
 
 

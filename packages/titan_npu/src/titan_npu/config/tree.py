@@ -1,8 +1,8 @@
 """Between TorchTitan's config dataclasses and plain trees (dict, list, scalars) that hydra can merge.
 
-``to_tree`` shows what can be set; ``rebuild`` takes a changed tree and makes new dataclasses from the leaves up with
-``dataclasses.replace``, so that every ``__post_init__`` check runs (assigning attributes would skip them). The type of
-a changed value is tyro's business, as on TorchTitan's own command line.
+``to_tree`` shows what can be set; ``rebuild`` takes a changed tree and makes new dataclasses from the leaves
+up with ``dataclasses.replace``, so that every ``__post_init__`` check runs (assigning attributes would skip
+them). The type of a changed value is tyro's business, as on TorchTitan's own command line.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torchtitan.config.manager import ConfigManager
 from titan_npu.errors import ConfigError, nearest
 
 SCALARS = (str, int, float, bool, type(None))
+
 
 class _Opaque:
     """Marks values that cannot be written down (callables, model specs): they stay as the recipe has them."""
@@ -69,10 +70,13 @@ def leaf_paths(tree: Any, prefix: str = "") -> Iterator[str]:
 def rebuild(value: Any, tree: Any, path: str = "") -> Any:
     """A new ``value`` with the settings of ``tree``.
 
-    Raises ConfigError with the dotted path for an unknown key, a value of the wrong type, or a check that fails.
+    Raises ConfigError with the dotted path for an unknown key, a value of the wrong type, or a check that
+    fails.
     """
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path or 'the configuration'} is a group of settings and cannot be set to {tree!r}.")
+        raise ConfigError(
+            f"{path or 'the configuration'} is a group of settings and cannot be set to {tree!r}."
+        )
     hints = field_types(type(value))
     known = to_tree(value)
     for key in tree:
@@ -94,7 +98,9 @@ def _changed(old: Any, branch: Any, hint: Any, path: str) -> Any:
     if choices and not isinstance(branch, dict):
         name = "none" if branch is None else str(branch)
         if name not in choices:
-            raise ConfigError(f"{path} is one of {', '.join(choices)}, not {branch!r}.{nearest(name, choices)}")
+            raise ConfigError(
+                f"{path} is one of {', '.join(choices)}, not {branch!r}.{nearest(name, choices)}"
+            )
         chosen = choices[name]
         if old is None and chosen is None:
             return None
@@ -106,7 +112,10 @@ def _changed(old: Any, branch: Any, hint: Any, path: str) -> Any:
     if isinstance(old, (list, tuple)) and old and all(dataclasses.is_dataclass(item) for item in old):
         if not isinstance(branch, list) or len(branch) != len(old):
             raise ConfigError(f"{path} has {len(old)} entries; set one by its index, as in {path}.0.")
-        return [rebuild(item, part, f"{path}.{index}") for index, (item, part) in enumerate(zip(old, branch))]
+        return [
+            rebuild(item, part, f"{path}.{index}")
+            for index, (item, part) in enumerate(zip(old, branch, strict=True))
+        ]
     if isinstance(old, dict):
         return _changed_dict(old, branch, path)
     return typed(branch, hint, path)
@@ -124,8 +133,10 @@ def _changed_dict(old: dict[str, Any], branch: Any, path: str) -> dict[str, Any]
         place = _join(path, key)
         if isinstance(old.get(key), (tuple, list)):
             if not isinstance(value, list) or len(value) != len(old[key]):
-                raise ConfigError(f"{place} has {len(old[key])} values, as in {list(old[key])}; got {value!r}.")
-            new[key] = type(old[key])(type(was)(now) for was, now in zip(old[key], value))
+                raise ConfigError(
+                    f"{place} has {len(old[key])} values, as in {list(old[key])}; got {value!r}."
+                )
+            new[key] = type(old[key])(type(was)(now) for was, now in zip(old[key], value, strict=True))
         elif key in old and old[key] is not None:
             new[key] = typed(value, type(old[key]), place)
         else:
@@ -134,7 +145,8 @@ def _changed_dict(old: dict[str, Any], branch: Any, path: str) -> dict[str, Any]
 
 
 def typed(value: Any, hint: Any, path: str) -> Any:
-    """``value`` (from hydra) as the type ``hint``, by tyro's rules. Raises ConfigError with the path and the value."""
+    """``value`` (from hydra) as the type ``hint``, by tyro's rules. Raises ConfigError with the path and the
+    value."""
     inner = _list_item(hint)
     if isinstance(value, list) and any(isinstance(item, list) for item in value) and inner is not None:
         return [typed(item, inner, f"{path}.{index}") for index, item in enumerate(value)]
@@ -153,7 +165,7 @@ def typed(value: Any, hint: Any, path: str) -> Any:
         raise ConfigError(f"{path} takes {describe(hint)}, not {value!r}.") from None
     except (ValueError, TypeError, tyro.constructors.UnsupportedTypeAnnotationError) as error:
         raise ConfigError(f"{path} takes {describe(hint)}, not {value!r} ({error}).") from error
-    return parsed.value  # type: ignore[attr-defined]
+    return parsed.value
 
 
 @functools.cache
@@ -188,7 +200,7 @@ def field_types(config_class: type) -> dict[str, Any]:
 
 
 def union_choices(hint: Any) -> dict[str, type | None]:
-    """For a union of config classes with tyro subcommand names: name -> class (None for "none"); else empty."""
+    """For a union of config classes with tyro subcommand names: name -> class, None for "none"; else {}."""
     choices: dict[str, type | None] = {}
     if typing.get_origin(_strip(hint)) not in (Union, types.UnionType):
         return {}
@@ -212,7 +224,7 @@ def describe(hint: Any) -> str:
         return "one of " + ", ".join(map(str, typing.get_args(plain)))
     if typing.get_origin(plain) in (Union, types.UnionType):
         return " or ".join(describe(part) for part in typing.get_args(plain))
-    return getattr(plain, "__name__", str(plain)) if not typing.get_args(plain) else str(plain)
+    return str(plain) if typing.get_args(plain) else getattr(plain, "__name__", str(plain))
 
 
 def _strip(hint: Any) -> Any:

@@ -18,17 +18,20 @@ from titan_npu.errors import CheckpointError
 class LocalTextDataLoader(ParallelAwareDataloader):
     """Batches of packed local text; deterministic and checkpointable with any number of workers.
 
-    Yields ({"input", "positions"}: int64 [local_batch_size, seq_len], labels: int64 [local_batch_size, seq_len]).
+    Yields ({"input", "positions"}: int64 [local_batch_size, seq_len], labels: int64 [local_batch_size,
+    seq_len]).
 
     Raises:
         DataError: see ``open_documents``.
-        CheckpointError: on load, when the checkpoint was written with other data or another number of workers.
+        CheckpointError: on load, when the checkpoint was written with other data or another number of
+            workers.
     """
 
     @dataclass(kw_only=True, slots=True)
     class Config(ParallelAwareDataloader.Config):
         dataset: Format = "jsonl"
-        """Format of the data: jsonl, parquet, text (one document a file), hf (a Hugging Face set on this machine)"""
+        """Format of the data: jsonl, parquet, text (one document a file), hf (a Hugging Face set on this
+        machine)"""
 
         text_column: str = "text"
         """Column that holds the text"""
@@ -37,7 +40,8 @@ class LocalTextDataLoader(ParallelAwareDataloader):
         """Split to read, where the data has several (hf only)"""
 
         shuffle_seed: int | None = 42
-        """Seed of the order of documents, another order each epoch; None reads them in the order of the files"""
+        """Seed of the order of documents, another order each epoch; None reads them in the order of the
+        files"""
 
         infinite: bool = True
         """Whether to start again at the end of the data"""
@@ -54,8 +58,9 @@ class LocalTextDataLoader(ParallelAwareDataloader):
         snapshot_every_n_steps: int | None = 1,
         **kwargs: Any,
     ) -> None:
-        # TorchTitan asks for a snapshot per checkpoint interval; the state between two of them would be recovered by
-        # reading batches again. Ours is three integers, so there is one for every batch: exact at any step.
+        # TorchTitan asks for a snapshot per checkpoint interval; the state between two of them would be
+        # recovered by reading batches again. Ours is three integers, so there is one for every batch: exact
+        # at any step.
         del snapshot_every_n_steps, kwargs
         documents = open_documents(config.dataset, config.dataset_path, config.text_column, config.split)
         self._document_count = len(documents)
@@ -98,7 +103,8 @@ class LocalTextDataLoader(ParallelAwareDataloader):
             saved = state_dict.get(name, now)
             if saved != now:
                 raise CheckpointError(
-                    f"The checkpoint was written with {name}={saved} in its data loader and this run has {now}, so the "
+                    f"The checkpoint was written with {name}={saved} in its data loader and this run "
+                    f"has {now}, so the "
                     f"data cannot continue where it stopped: {way_out}, or start the data again with "
                     "checkpoint.exclude_from_loading=[dataloader]."
                 )
@@ -106,6 +112,7 @@ class LocalTextDataLoader(ParallelAwareDataloader):
 
 
 def ignore_interrupts(worker_id: int) -> None:
-    """Ctrl-C reaches the whole process group: the trainer decides what it means, the workers go on serving it."""
+    """Ctrl-C reaches the whole process group: the trainer decides what it means, the workers go on serving
+    it."""
     del worker_id
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,7 @@
-"""Packing documents into rows of ``seq_len`` tokens with per-document positions, as TorchTitan's text data set does.
+"""Packing documents into rows of tokens with per-document positions, as TorchTitan's text data set does.
 
-The state is a place in the stream (epoch, document, token), not a buffer: small, and exact because tokenizing and
-shuffling are deterministic.
+The state is a place in the stream (epoch, document, token), not a buffer: small, and exact because tokenizing
+and shuffling are deterministic.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ Sample = tuple[dict[str, torch.Tensor], torch.Tensor]
 class PackedTextDataset(IterableDataset, Stateful):
     """Rows of packed documents, endless or for one pass.
 
-    Yields ({"input": int64 [seq_len], "positions": int64 [seq_len]}, labels int64 [seq_len]). Labels are the next
-    token within the same document; positions start at 0 with each document and with each row, which is what marks a
-    document's boundary to the attention (a document that is cut at the end of a row continues as a new one).
+    Yields ({"input": int64 [seq_len], "positions": int64 [seq_len]}, labels int64 [seq_len]). Labels are the
+    next token within the same document; positions start at 0 with each document and with each row, which is
+    what marks a document's boundary to the attention (a document that is cut at the end of a row continues as
+    a new one).
 
     Each data-parallel rank and each of its loader workers reads every n-th document of the epoch's order.
 
@@ -74,7 +75,10 @@ class PackedTextDataset(IterableDataset, Stateful):
                     positions += range(end - start)
                     self._token = end
                     if len(inputs) == self._seq_len:
-                        row = ({"input": torch.tensor(inputs), "positions": torch.tensor(positions)}, torch.tensor(labels))
+                        row = (
+                            {"input": torch.tensor(inputs), "positions": torch.tensor(positions)},
+                            torch.tensor(labels),
+                        )
                         inputs, labels, positions = [], [], []
                         yield row
                 self._document += 1
@@ -92,13 +96,16 @@ class PackedTextDataset(IterableDataset, Stateful):
         count = len(self._documents)
         if count < readers:
             raise DataError(
-                f"{count} documents cannot feed {readers} readers ({self._dp_world_size} data-parallel ranks with "
+                f"{count} documents cannot feed {readers} readers ({self._dp_world_size} data-parallel "
+                f"ranks with "
                 f"{workers} loader workers each): use fewer of them or more documents."
             )
         if self._shuffle_seed is None:
             order = torch.arange(count)
         else:
-            order = torch.randperm(count, generator=torch.Generator().manual_seed(self._shuffle_seed + self._epoch))
+            order = torch.randperm(
+                count, generator=torch.Generator().manual_seed(self._shuffle_seed + self._epoch)
+            )
         return order[reader::readers]
 
     def _encode(self, index: int) -> list[int]:

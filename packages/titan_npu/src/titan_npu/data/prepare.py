@@ -1,4 +1,4 @@
-"""``titan-npu data prepare``: the standard-library corpus as JSON lines, and a BPE tokenizer trained on it. Offline."""
+"""``titan-npu data prepare``: the standard-library corpus and a BPE tokenizer trained on it, offline."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Prepared:
 
 
 def default_folder() -> Path:
-    """Where ``data prepare`` writes and the recipe llama3_debug looks: TITAN_NPU_DATA, or the user's cache folder."""
+    """Where ``data prepare`` writes and the recipe llama3_debug looks: TITAN_NPU_DATA, or the user's cache
+    folder."""
     root = os.environ.get("TITAN_NPU_DATA")
     if root:
         base = Path(root).expanduser()
@@ -52,29 +53,40 @@ def prepare(
     folder: Path | None = None,
     vocab_size: int = DEFAULT_VOCAB_SIZE,
     report: Callable[[str], None] = lambda line: None,
+    source: Path | None = None,
 ) -> Prepared:
     """Write train.jsonl, validation.jsonl and tokenizer/ to ``folder`` (default: default_folder()).
 
-    Deterministic: the same Python and vocabulary size give the same bytes. The folder appears complete or not at all.
+    ``source`` is the folder of Python sources to read (default: the standard library's).
+    Deterministic: the same Python and vocabulary size give the same bytes. The folder appears complete or not
+        at all.
 
     Raises:
         DataError: the vocabulary is too small or too large for the corpus, or the folder cannot be written.
     """
     folder = (folder or default_folder()).expanduser().absolute()
     if vocab_size < MIN_VOCAB_SIZE:
-        raise DataError(f"--vocab-size {vocab_size} is too small: a byte-level BPE needs at least {MIN_VOCAB_SIZE}.")
+        raise DataError(
+            f"--vocab-size {vocab_size} is too small: a byte-level BPE needs at least {MIN_VOCAB_SIZE}."
+        )
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
-        raise DataError(f"Cannot write to {folder.parent}: {error.strerror}; choose another folder with --out.") from error
+        raise DataError(
+            f"Cannot write to {folder.parent}: {error.strerror}; choose another folder with --out."
+        ) from error
     try:
         report("reading the standard library")
-        corpus = documents()
+        corpus = documents(source)
         for split in ("train", "validation"):
-            _write_jsonl(scratch / f"{split}.jsonl", [document for document in corpus if document.split == split])
+            _write_jsonl(
+                scratch / f"{split}.jsonl", [document for document in corpus if document.split == split]
+            )
         report(f"training a BPE tokenizer of {vocab_size} tokens")
-        _train_tokenizer([document.text for document in corpus if document.split == "train"], vocab_size, scratch)
+        _train_tokenizer(
+            [document.text for document in corpus if document.split == "train"], vocab_size, scratch
+        )
         _replace(scratch, folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -109,7 +121,8 @@ def _train_tokenizer(texts: list[str], vocab_size: int, scratch: Path) -> None:
     tokenizer.train_from_iterator(texts, trainer)
     if tokenizer.get_vocab_size() != vocab_size:
         raise DataError(
-            f"--vocab-size {vocab_size} is more than this corpus can fill ({tokenizer.get_vocab_size()}): lower it."
+            f"--vocab-size {vocab_size} is more than this corpus can fill "
+            f"({tokenizer.get_vocab_size()}): lower it."
         )
     out = scratch / "tokenizer"
     out.mkdir()
@@ -127,7 +140,8 @@ def _train_tokenizer(texts: list[str], vocab_size: int, scratch: Path) -> None:
 
 
 def _replace(scratch: Path, folder: Path) -> None:
-    """Put ``scratch`` in the place of ``folder``; two processes that prepare at once both end with a whole folder."""
+    """Put ``scratch`` in the place of ``folder``; two processes that prepare at once both end with a whole
+    folder."""
     scratch.chmod(0o755)
     if folder.exists():
         old = folder.with_name(f".{folder.name}-old-{os.getpid()}")

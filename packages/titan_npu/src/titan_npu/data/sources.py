@@ -1,4 +1,4 @@
-"""Opening local text as a map-style ``datasets.Dataset``: JSON lines, Parquet, plain text, saved Hugging Face sets."""
+"""Opening local text (JSON lines, Parquet, plain text, saved Hugging Face sets) as a ``datasets.Dataset``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ _SUFFIXES = {
     "text": (".txt", ".md", ".text", ".rst"),
 }
 
-_HOW = "Run titan-npu data prepare for a small corpus, or set dataloader.dataset_path to a file, folder or glob of yours."
+_HOW = (
+    "Run titan-npu data prepare for a small corpus, "
+    "or set dataloader.dataset_path to a file, folder or glob of yours."
+)
 
 
 def open_documents(form: Format, path: str | None, text_column: str, split: str = "train") -> Dataset:
     """The documents at ``path``, one a row with a string column ``text_column``.
 
     Args:
-        form: "jsonl", "parquet", "text" (one document a file) or "hf" (a folder of ``save_to_disk``, or a data set
-            folder that ``datasets.load_dataset`` reads).
-        path: file, folder or glob on this machine.
-        text_column: column that holds the text ("text" for plain text files).
-        split: split to take where the data has several ("hf" only).
+        form: "jsonl", "parquet", "text" (one document a file) or "hf" (a folder of ``save_to_disk``, or a
+            data set folder that ``datasets.load_dataset`` reads). path: file, folder or glob on this machine.
+            text_column: column that holds the text ("text" for plain text files). split: split to take where
+            the data has several ("hf" only).
 
     Raises:
         DataError: nothing there, not readable in this format, no such column, or no documents.
@@ -55,7 +57,8 @@ def open_documents(form: Format, path: str | None, text_column: str, split: str 
 
 
 def find_files(form: str, path: str) -> list[str]:
-    """The data files that ``path`` (file, folder or glob) names, sorted. Raises DataError when there are none."""
+    """The data files that ``path`` (file, folder or glob) names, sorted. Raises DataError when there are
+    none."""
     place = Path(path).expanduser()
     if place.is_file():
         return [str(place)]
@@ -64,7 +67,7 @@ def find_files(form: str, path: str) -> list[str]:
         if not files:
             raise DataError(f"The folder {path} has no {form} files ({', '.join(_SUFFIXES[form])}). {_HOW}")
         return files
-    files = sorted(glob.glob(str(place), recursive=True))
+    files = sorted(glob.glob(str(place), recursive=True))  # noqa: PTH207 (absolute patterns too)
     if not files:
         raise DataError(f"There is no data at {path}. {_HOW}")
     return files
@@ -83,6 +86,9 @@ def _open_hf(path: str, split: str) -> Dataset:
     data = load_from_disk(str(place)) if saved else load_dataset(str(place))
     if isinstance(data, DatasetDict):
         if split not in data:
-            raise DataError(f"The data set at {path} has the splits {', '.join(data)}, not {split!r}: set dataloader.split.")
+            raise DataError(
+                f"The data set at {path} has the splits {', '.join(data)}, not {split!r}: set "
+                f"dataloader.split."
+            )
         data = data[split]
     return data

@@ -31,7 +31,8 @@ class StepReport:
         mfu = f"  mfu: {self.mfu_percent:.2f}%" if self.mfu_percent is not None else ""
         return (
             f"loss: {self.loss:8.5f}  grad_norm: {self.grad_norm:7.4f}  tps: {self.tokens_per_second:,.0f}  "
-            f"memory: {self.memory_gib:.2f}GiB({self.memory_percent:.1f}%)  eta: {duration(self.eta_seconds)}{mfu}"
+            f"memory: {self.memory_gib:.2f}GiB({self.memory_percent:.1f}%)  eta: "
+            f"{duration(self.eta_seconds)}{mfu}"
         )
 
 

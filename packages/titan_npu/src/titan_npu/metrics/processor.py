@@ -56,11 +56,15 @@ class NpuMetricsProcessor(MetricsProcessor):
         )
         self.soc_name = self.device_memory_monitor.device_name
         self.peak_flops = bf16_peak_flops(self.soc_name)
-        # The base class assumed an A100 here; an infinite peak makes any MFU that it works out 0, never a figure.
+        # The base class assumed an A100 here; an infinite peak makes any MFU that it works out 0, never a
+        # figure.
         self.gpu_peak_flops = self.peak_flops or math.inf
         self._total_steps = int((config_dict or {}).get("training", {}).get("steps", 0))
         self._step_seconds: float | None = None
-        self._reports = dist.get_rank() == _get_metrics_rank(parallel_dims=parallel_dims, pp_schedule=pp_schedule)
+        self._last_step: int | None = None
+        self._reports = dist.get_rank() == _get_metrics_rank(
+            parallel_dims=parallel_dims, pp_schedule=pp_schedule
+        )
         self._console = build_console(config.progress)
         self.jsonl_path = Path(dump_folder) / config.jsonl_file
         self._jsonl = JsonlWriter(self.jsonl_path) if config.enable_jsonl else None
@@ -70,7 +74,6 @@ class NpuMetricsProcessor(MetricsProcessor):
         self.ntokens_since_last_log = 0
         self.data_loading_times.clear()
         self.time_last_log = time.perf_counter()
-        self._last_step: int | None = None
         self.device_memory_monitor.reset_peak_stats()
 
     def log(
@@ -84,11 +87,9 @@ class NpuMetricsProcessor(MetricsProcessor):
         """See MetricsProcessor.log; losses in nats per token, memory in GiB, times in seconds."""
         now = time.perf_counter()
         seconds = now - self.time_last_log
-        steps = step - self._last_step if getattr(self, "_last_step", None) is not None else 1
-        step_seconds = seconds / max(steps, 1)
-        # The first step compiles and warms caches: it would spoil the remaining time for many steps.
-        smooth = self._step_seconds if self._step_seconds is not None and steps else step_seconds
-        self._step_seconds = 0.7 * smooth + 0.3 * step_seconds
+        step_seconds = seconds / (step - self._last_step if self._last_step is not None else 1)
+        before = step_seconds if self._step_seconds is None else self._step_seconds
+        self._step_seconds = 0.7 * before + 0.3 * step_seconds
         memory = self.device_memory_monitor.get_peak_stats()
         tps = self.ntokens_since_last_log / (seconds * self.parallel_dims.non_data_parallel_size)
         flops = self.num_flops_per_token * tps

@@ -1,9 +1,9 @@
 """Dense bfloat16 peak of Ascend SoCs, for model FLOPs utilisation (MFU).
 
-A Da Vinci AI core multiplies 16x16x16 a cycle (4,096 multiply-adds, 8,192 FLOP; Liao et al., "DaVinci: A Scalable
-Architecture for Neural Network Computing", Hot Chips 31, 2019); peak = cores x 8,192 x clock. The products agree with
-the device profiles of Huawei's msmodeling (A2_376T, A2_313T, A2_280T: 353.9, 294.9, 245.8 TFLOPS in bfloat16). A SoC
-that is not listed gets no MFU: there is no default.
+A Da Vinci AI core multiplies 16x16x16 a cycle (4,096 multiply-adds, 8,192 FLOP; Liao et al., "DaVinci: A
+Scalable Architecture for Neural Network Computing", Hot Chips 31, 2019); peak = cores x 8,192 x clock. The
+products agree with the device profiles of Huawei's msmodeling (A2_376T, A2_313T, A2_280T: 353.9, 294.9, 245.8
+TFLOPS in bfloat16). A SoC that is not listed gets no MFU: there is no default.
 """
 
 from __future__ import annotations

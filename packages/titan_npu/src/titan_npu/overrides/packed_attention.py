@@ -1,14 +1,15 @@
 """Inner attention on torch_npu's fused kernel, documents packed one after another (layout TND).
 
-The config derives from VarlenAttention.Config on purpose: only the configs of Flex and Varlen attention are handed
-document boundaries by TorchTitan's trainer (any other class gets none and attends across documents in silence), and
-Varlen's metadata, cumulative lengths, is what the fused kernel takes. Queries, keys and values keep their dtype, and
-fewer key/value heads than query heads go to the kernel unexpanded.
+The config derives from VarlenAttention.Config on purpose: only the configs of Flex and Varlen attention are
+handed document boundaries by TorchTitan's trainer (any other class gets none and attends across documents in
+silence), and Varlen's metadata, cumulative lengths, is what the fused kernel takes. Queries, keys and values
+keep their dtype, and fewer key/value heads than query heads go to the kernel unexpanded.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from torchtitan.distributed.utils import get_spmd_backend
 from torchtitan.models.common.attention import VarlenAttention, VarlenMetadata
 
 COMPRESSED_MASK = 2048
-"""Side of the compressed causal mask that the sparse modes of npu_fusion_attention take, whatever the lengths."""
+"""Side of the compressed causal mask that npu_fusion_attention's sparse modes take, whatever the lengths."""
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -29,9 +30,9 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 class PackedAttention(VarlenAttention):
     """``torch_npu.npu_fusion_attention`` within each document of a packed batch.
 
-    forward takes q [B, L, N, H], k and v [B, L, N_kv, H] of one dtype (float32, float16, bfloat16), N a multiple of
-    N_kv, and VarlenMetadata over B * L tokens; it returns [B, L, N, H_v] of the same dtype. ``window_size`` has
-    VarlenAttention's meaning (default: causal).
+    forward takes q [B, L, N, H], k and v [B, L, N_kv, H] of one dtype (float32, float16, bfloat16), N a
+    multiple of N_kv, and VarlenMetadata over B * L tokens; it returns [B, L, N, H_v] of the same dtype.
+    ``window_size`` has VarlenAttention's meaning (default: causal).
 
     Raises:
         TypeError: masks that are not VarlenMetadata, or another dtype.
@@ -56,14 +57,18 @@ class PackedAttention(VarlenAttention):
     ) -> torch.Tensor:
         if not isinstance(attention_masks, VarlenMetadata):
             raise TypeError(
-                f"Packed attention needs the documents' lengths (VarlenMetadata), not {type(attention_masks).__name__}: "
+                f"Packed attention needs the documents' lengths (VarlenMetadata), not "
+                f"{type(attention_masks).__name__}: "
                 "without them it would attend across documents."
             )
         if out_transform is not None:
-            raise NotImplementedError("Packed attention on the NPU has no out_transform: its log-sum-exp has no gradient.")
+            raise NotImplementedError(
+                "Packed attention on the NPU has no out_transform: its log-sum-exp has no gradient."
+            )
         if q_BLNH.dtype not in DTYPES or not q_BLNH.dtype == k_BLNH.dtype == v_BLNH.dtype:
             raise TypeError(
-                f"Packed attention takes one dtype of float32, float16, bfloat16; got {q_BLNH.dtype}, {k_BLNH.dtype}, "
+                f"Packed attention takes one dtype of float32, float16, bfloat16; got {q_BLNH.dtype}, "
+                f"{k_BLNH.dtype}, "
                 f"{v_BLNH.dtype}."
             )
         batch, length, heads, head_dim = q_BLNH.shape
@@ -126,7 +131,8 @@ def fused_packed_attention(
 
 
 def document_ends(metadata: VarlenMetadata, tokens: int) -> list[int]:
-    """Cumulative document lengths on the host. Costs a device synchronisation where the metadata has no host copy."""
+    """Cumulative document lengths on the host. Costs a device synchronisation where the metadata has no host
+    copy."""
     offsets = metadata.cu_seq_q_host
     if offsets is None:
         offsets = tuple(metadata.cu_seq_q.tolist())
@@ -145,7 +151,7 @@ def host_metadata(positions: torch.Tensor) -> VarlenMetadata:
     starts = on_host == 0
     starts[:, 0] = True
     offsets = (*starts.flatten().nonzero().flatten().tolist(), on_host.numel())
-    longest = max(end - start for start, end in zip(offsets[:-1], offsets[1:]))
+    longest = max(end - start for start, end in itertools.pairwise(offsets))
     on_device = torch.tensor(offsets, dtype=torch.int32).to(positions.device, non_blocking=True)
     return VarlenMetadata(
         cu_seq_q=on_device, cu_seq_k=on_device, max_q=longest, max_k=longest, cu_seq_q_host=offsets
@@ -154,7 +160,8 @@ def host_metadata(positions: torch.Tensor) -> VarlenMetadata:
 
 @functools.cache
 def compressed_causal_mask(device: torch.device) -> torch.Tensor:
-    """bool [2048, 2048], True above the diagonal: "do not attend" (one constant a device, shared by all layers)."""
+    """bool [2048, 2048], True above the diagonal: "do not attend" (one constant a device, shared by all
+    layers)."""
     return torch.ones(COMPRESSED_MASK, COMPRESSED_MASK, dtype=torch.bool).triu(1).to(device)
 
 

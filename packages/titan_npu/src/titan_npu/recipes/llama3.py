@@ -32,10 +32,12 @@ PACKED_ATTENTION = "titan_npu.overrides.packed_attention.packed_attention"
 
 
 def llama3_debug() -> NpuTrainer.Config:
-    """4.6 M parameters over the corpus of ``titan-npu data prepare``: thirty steps in minutes on a laptop's emulator.
+    """4.6 M parameters over the corpus of ``titan-npu data prepare``: thirty steps in minutes on a laptop's
+    emulator.
 
-    Grouped key/value heads and several documents a row, so that a small run takes the same paths as a large one. The
-    learning rate is constant after the warm-up, so that a run can be stopped and continued to any number of steps.
+    Grouped key/value heads and several documents a row, so that a small run takes the same paths as a large
+    one. The learning rate is constant after the warm-up, so that a run can be stopped and continued to any
+    number of steps.
     """
     model_spec = _npu_model_spec("debugmodel", debug_model())
     prepared = default_folder()
@@ -56,7 +58,9 @@ def llama3_debug() -> NpuTrainer.Config:
         ),
         override=OverrideConfig(imports=[PACKED_ATTENTION]),
         metrics=NpuMetricsProcessor.Config(log_freq=1, enable_tensorboard=True),
-        checkpoint=NpuCheckpointManager.Config(enable=True, interval=10, keep_latest_k=3, last_save_model_only=False),
+        checkpoint=NpuCheckpointManager.Config(
+            enable=True, interval=10, keep_latest_k=3, last_save_model_only=False
+        ),
         activation_checkpoint=None,
         validator=_validator(str(prepared / "validation.jsonl"), steps=4),
         debug=DebugConfig(seed=42),
@@ -64,7 +68,8 @@ def llama3_debug() -> NpuTrainer.Config:
 
 
 def llama3_8b() -> NpuTrainer.Config:
-    """Llama 3 8B in bfloat16 mixed precision; give it a tokenizer (hf_assets_path) and data (data=jsonl, ...)."""
+    """Llama 3 8B in bfloat16 mixed precision; give it a tokenizer (hf_assets_path) and data (data=jsonl,
+    ...)."""
     model_spec = _npu_model_spec("8B")
     return NpuTrainer.Config(
         model_spec=model_spec,
@@ -142,5 +147,7 @@ def _npu_model_spec(flavor: str, model: NpuLlama3Model.Config | None = None) -> 
 
 def _validator(path: str | None, steps: int) -> Validator.Config:
     return Validator.Config(
-        freq=10, steps=steps, dataloader=LocalTextDataLoader.Config(dataset="jsonl", dataset_path=path, infinite=False)
+        freq=10,
+        steps=steps,
+        dataloader=LocalTextDataLoader.Config(dataset="jsonl", dataset_path=path, infinite=False),
     )
