@@ -54,6 +54,15 @@ const Table table{
     tensors<at::logical_or_out>("aclnnLogicalOr", "LogicalOr"),
     tensors<at::logical_xor_out>("aclnnLogicalXor"),
 
+    Entry("aclnnIsInScalarTensor",
+          [](const Scalar& element, const Tensor& among, bool assume_unique, bool invert, const Tensor& out) {
+              fill(out, [&](Tensor& result) { at::isin_out(result, element, among, assume_unique, invert); });
+          }),
+    Entry(
+        "aclnnIsInTensorScalar",
+        [](const Tensor& elements, const Scalar& among, bool assume_unique, bool invert, const Tensor& out) {
+            fill(out, [&](Tensor& result) { at::isin_out(result, elements, among, assume_unique, invert); });
+        }),
     Entry("aclnnEqual", equal),
     Entry("aclnnIsClose", Ge{"IsClose", {"rtol", "atol", "equal_nan"}}, is_close),
     Entry("aclnnApproximateEqual", Ge{"ApproximateEqual", {"tolerance"}},

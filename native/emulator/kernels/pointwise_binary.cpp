@@ -127,6 +127,11 @@ const Table table{
     Entry(Ge{"DivNoNan"},
           [](const Tensor& x, const Tensor& y, const Tensor& out) { write(out, divide_no_nan(x, y)); }),
 
+    Entry("aclnnMaskedScale", Ge{"MaskedScale", {"value"}},
+          [](const Tensor& self, const Tensor& mask, double scale, const Tensor& out) {
+              write(out, widen(self) * mask * scale);
+          }),
+
     tensors<at::div_out>("aclnnDiv", "RealDiv"),
     tensors<at::div_out>("aclnnRealDiv"),
     tensor_scalar<at::div_out>("aclnnDivs"),
