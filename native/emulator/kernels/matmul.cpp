@@ -163,12 +163,13 @@ const Table table{
      }},
     {"aclnnAddr",
      [](const Tensor& self, const Tensor& vec1, const Tensor& vec2, std::optional<Scalar> beta,
-        std::optional<Scalar> alpha,
-        const Tensor& out) { write(out, at::addr(self, vec1, vec2, beta.value_or(1), alpha.value_or(1))); }},
+        std::optional<Scalar> alpha, const Tensor& out) {
+         write(out, at::addr(widen(self), widen(vec1), widen(vec2), beta.value_or(1), alpha.value_or(1)));
+     }},
     {"aclnnInplaceAddr",
      [](const Tensor& self, const Tensor& vec1, const Tensor& vec2, std::optional<Scalar> beta,
         std::optional<Scalar> alpha) {
-         write(self, at::addr(self, vec1, vec2, beta.value_or(1), alpha.value_or(1)));
+         write(self, at::addr(widen(self), widen(vec1), widen(vec2), beta.value_or(1), alpha.value_or(1)));
      }},
     {"aclnnFusedMatmul",
      [](const Tensor& x1, const Tensor& x2, Optional bias, Optional x3, const std::string& op, int64_t,

@@ -116,7 +116,7 @@ void ctc(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengt
          const Tensor& log_alpha) {
     const auto [value, alpha] = at::_ctc_loss(widen(log_probs), targets.to(at::kLong), input_lengths,
                                               target_lengths, blank, zero_infinity);
-    // ATen leaves setting infinities to zero to the caller of _ctc_loss.
+    // ATen's own _ctc_loss leaves this to its caller, and its gradient looks for the infinity.
     const auto shown = zero_infinity ? at::where(value == std::numeric_limits<double>::infinity(),
                                                  at::zeros_like(value), value)
                                      : value;
@@ -131,6 +131,24 @@ void ctc(const Tensor& log_probs, const Tensor& targets, IntArrayRef input_lengt
     front.copy_(alpha.reshape(front.sizes()));
 }
 
+// Where no alignment exists (the loss was infinite before zeroInfinity made it zero): no path ends at the
+// last place.
+Tensor without_path(const Tensor& alpha, IntArrayRef input_lengths, IntArrayRef target_lengths) {
+    const auto batch = alpha.size(0);
+    auto none = at::zeros({batch}, alpha.options().dtype(at::kBool));
+    for (int64_t b = 0; b < batch; ++b) {
+        if (input_lengths[b] == 0) {
+            none[b].fill_(target_lengths[b] > 0);
+            continue;
+        }
+        const auto last = alpha[b][input_lengths[b] - 1];
+        const auto states = 2 * target_lengths[b] + 1;
+        const auto ends = last.narrow(0, std::max<int64_t>(0, states - 2), std::min<int64_t>(2, states));
+        none[b].copy_(at::isneginf(ends).all());
+    }
+    return none;
+}
+
 void ctc_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& targets,
                   IntArrayRef input_lengths, IntArrayRef target_lengths, const Tensor& loss,
                   const Tensor& log_alpha, int64_t blank, bool zero_infinity, const Tensor& out) {
@@ -139,7 +157,11 @@ void ctc_backward(const Tensor& grad, const Tensor& log_probs, const Tensor& tar
     int64_t longest = 0;
     for (const auto length : target_lengths) longest = std::max(longest, length);
     auto alpha = log_alpha.to(type).narrow(2, 0, 2 * longest + 1).contiguous();
-    auto value = loss.to(type), up = grad.to(type);
+    auto value = loss.to(type).reshape({-1}), up = grad.to(type);
+    if (zero_infinity) {
+        value = value.masked_fill(without_path(alpha, input_lengths, target_lengths),
+                                  std::numeric_limits<double>::infinity());
+    }
     if (input.dim() == 2) {
         alpha = alpha.squeeze(0);
         value = value.reshape({});

@@ -61,8 +61,11 @@ const Table table{
     {"aclnnCdistBackward",
      [](const Tensor& grad, const Tensor& x1, const Tensor& x2, const Tensor& cdist, double p,
         const Tensor& out) {
-         write(out, at::_cdist_backward(widen(grad).contiguous(), widen(x1).contiguous(),
-                                        widen(x2).contiguous(), p, widen(cdist).contiguous()));
+         const auto a = widen(x1).contiguous(), b = widen(x2).contiguous();
+         // The largest coordinate's distance is compared with the whole: a rounded one would match none.
+         const auto distance =
+             is_narrow(cdist.scalar_type()) ? at::_cdist_forward(a, b, p, 2) : cdist.contiguous();
+         write(out, at::_cdist_backward(widen(grad).contiguous(), a, b, p, distance));
      }},
     {"aclnnPdist", [](const Tensor& self, double p,
                       const Tensor& out) { write(out, at::_pdist_forward(widen(self).contiguous(), p)); }},
