@@ -89,8 +89,12 @@ void log_sigmoid_forward(const Tensor& self, const Tensor& out, const Tensor& bu
     if (buffer.numel() != 0) write(buffer, at::exp(-at::abs(widen(self))));
 }
 
+// One slope, one for each index of dimension 1, or (as autograd hands it down) already shaped to broadcast.
 void prelu(const Tensor& self, const Tensor& weight, const Tensor& out) {
-    write(out, at::prelu(self, weight));
+    const bool by_channel = weight.dim() == 1 && weight.numel() != 1;
+    if (weight.numel() == 1 || by_channel) return write(out, at::prelu(self, weight.reshape({-1})));
+    TORCH_CHECK(weight.dim() == self.dim(), "weight has shape ", weight.sizes(), ", self ", self.sizes());
+    write(out, at::where(self > 0, self, self * weight));
 }
 
 void add_relu(const Tensor& self, const Tensor& other, const Scalar& alpha, const Tensor& out) {

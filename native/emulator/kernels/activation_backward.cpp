@@ -91,16 +91,20 @@ void log_sigmoid(const Tensor& grad, const Tensor& self, const std::optional<Ten
 
 void prelu(const Tensor& grad, const Tensor& self, const Tensor& weight, const Tensor& grad_input,
            const Tensor& grad_weight) {
-    const bool one = weight.numel() == 1;
-    TORCH_CHECK(one || (self.dim() > 1 && self.size(1) == weight.numel()), "weight has ", weight.numel(),
-                " elements, self ", self.sizes(), " needs 1 or the size of its dimension 1");
-    std::vector<int64_t> shape(self.dim(), 1);
-    if (!one) shape[1] = weight.numel();
-    const Tensor x = widen(self), g = widen(grad), w = widen(weight).reshape(one ? IntArrayRef() : shape);
-    const Tensor positive = x > 0;
+    const Tensor x = widen(self), g = widen(grad);
+    Tensor w = widen(weight);
+    if (w.numel() == 1) {
+        w = w.reshape({});
+    } else if (w.dim() == 1) {
+        TORCH_CHECK(self.dim() > 1 && self.size(1) == w.numel(), "weight has ", w.numel(), " elements, self ",
+                    self.sizes(), " needs 1 or the size of its dimension 1");
+        std::vector<int64_t> shape(self.dim(), 1);
+        shape[1] = w.numel();
+        w = w.reshape(shape);
+    }
+    const Tensor positive = x > 0, slope = at::where(positive, at::zeros({}, g.options()), g * x);
     write(grad_input, at::where(positive, g, g * w));
-    const Tensor slope = at::where(positive, at::zeros({}, g.options()), g * x);
-    write(grad_weight, (one ? slope.sum() : slope.sum_to_size(shape)).reshape(grad_weight.sizes()));
+    write(grad_weight, slope.sum_to_size(w.sizes()).reshape(grad_weight.sizes()));
 }
 
 void logit(const Tensor& x, const Tensor& dy, double eps, const Tensor& out) {
