@@ -177,15 +177,6 @@ template <class F, class R, class... P>
 struct Traits<R (F::*)(P...) const> : Signature<P...> {};
 template <class R, class... P>
 struct Traits<R (*)(P...)> : Signature<P...> {};
-template <class R, class... P>
-struct Traits<R (*)(P...)> {
-    static std::string letters() { return {Cast<std::remove_cvref_t<P>>::letter...}; }
-    template <std::size_t... I>
-    static void call(R (*body)(P...), const Args& args, std::index_sequence<I...>) {
-        body(Cast<std::remove_cvref_t<P>>::from(args[I], I)...);
-    }
-    static constexpr std::size_t arity = sizeof...(P);
-};
 
 }  // namespace detail
 
