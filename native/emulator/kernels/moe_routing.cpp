@@ -160,6 +160,83 @@ void init_routing_v2(const Tensor& x, const Tensor& expert, int64_t active, int6
     write(*counts_out, count_flag == 1 ? counts.cumsum(0) : counts);
 }
 
+// The experts of activeExpertRange only: places of others come last and lead nowhere (-1).
+struct ActiveOrder {
+    Tensor places, experts;  // sorted by expert; the first `count` are active
+    int64_t k, first, last, count;
+
+    ActiveOrder(const Tensor& expert, IntArrayRef range, int64_t number)
+        : k(expert.dim() > 1 ? expert.size(-1) : 1), first(0), last(number) {
+        if (!range.empty()) {
+            TORCH_CHECK(range.size() == 2 && range[0] >= 0 && range[0] <= range[1] && range[1] <= number,
+                        "activeExpertRangeOptional is ", range, ", it must be two numbers up to expertNum ",
+                        number);
+            first = range[0];
+            last = range[1];
+        }
+        const auto flat = expert.reshape({-1}).to(at::kLong);
+        const auto active = flat.ge(first).logical_and(flat.lt(last));
+        std::tie(experts, places) =
+            at::sort(at::where(active, flat, at::full_like(flat, number)), /*stable=*/true, 0,
+                     /*descending=*/false);
+        count = active.sum().item<int64_t>();
+    }
+    Tensor active_experts() const { return experts.narrow(0, 0, count); }
+    Tensor active_places() const { return places.narrow(0, 0, count); }
+    Tensor counts() const { return at::bincount(active_experts() - first, {}, last - first); }
+    Tensor tokens(int64_t rows) const { return at::floor_divide(places.narrow(0, 0, rows), k); }
+};
+
+// The first rows of `out`; there may be more, for places that are not active: zero.
+void write_rows(const Tensor& out, const Tensor& rows) {
+    TORCH_CHECK(out.size(0) >= rows.size(0), "an output has ", out.size(0), " rows, the result has ",
+                rows.size(0));
+    write(out.narrow(0, 0, rows.size(0)), rows);
+    out.narrow(0, rows.size(0), out.size(0) - rows.size(0)).zero_();
+}
+
+void write_expert_counts(const ActiveOrder& order, int64_t type, const Tensor& out) {
+    const auto counts = order.counts();
+    if (type == 0) return write(out, counts.cumsum(0));
+    if (type == 1) return write(out, counts);
+    TORCH_CHECK(type == 2, "expertTokensNumType is ", type, "; known are 0 (sums), 1 (counts) and 2 (pairs)");
+    const auto seen = counts.nonzero().squeeze(1);
+    write_rows(out, at::stack({seen + order.first, counts.index_select(0, seen)}, 1));
+}
+
+void init_routing_v3(const Tensor& x, const Tensor& expert, Optional scale, int64_t active, int64_t capacity,
+                     int64_t number, int64_t pad, int64_t count_type, bool count_flag, int64_t quant_mode,
+                     IntArrayRef range, int64_t row_type, const Tensor& out, const Tensor& row_out,
+                     Optional counts, Optional scale_out) {
+    TORCH_CHECK(quant_mode == -1, "quantMode is ", quant_mode, ": only -1 (none) is supported");
+    TORCH_CHECK(pad == 0 || pad == 1, "dropPadMode is ", pad, ", it must be 0 or 1");
+    TORCH_CHECK(row_type == 0 || (row_type == 1 && pad == 0), "rowIdxType is ", row_type,
+                " with dropPadMode ", pad, ": known are 0, and 1 without padding");
+    const ActiveOrder order(expert, range, number);
+    if (count_flag) {
+        TORCH_CHECK(counts, "expertTokensNumFlag is true, but expertTokensCountOrCumsumOut is null");
+        write_expert_counts(order, pad == 1 ? 1 : count_type, *counts);
+    }
+    if (pad == 1) {
+        TORCH_CHECK(!scale, "scaleOptional is not supported with dropPadMode 1");
+        TORCH_CHECK(order.count == order.places.numel(),
+                    "dropPadMode 1 needs all experts in activeExpertRangeOptional");
+        return init_with_capacity(x, Order(expert), number, capacity, out, row_out);
+    }
+    if (row_type == 1) {
+        write(row_out, order.places.reshape(row_out.sizes()));
+    } else {
+        auto places = at::full_like(order.places, -1);
+        places.index_copy_(0, order.active_places(), at::arange(order.count, places.options()));
+        write(row_out, places.reshape(row_out.sizes()));
+    }
+    const auto rows = active <= 0 ? order.count : std::min(active, order.count);
+    const auto tokens = order.tokens(rows);
+    write_rows(out, x.index_select(0, tokens));
+    if (!scale || !scale_out || scale_out->numel() == 0) return;
+    write_rows(*scale_out, scale->index_select(0, tokens));
+}
+
 // Adds up the experts' results: out = x1 + x2 + sum over k of scales * (expandedX[place] + bias[expert]).
 void finalize(const Tensor& expanded, const Tensor& row, Optional x1, Optional x2, Optional bias,
               Optional scales, Optional expert, int64_t mode, const Tensor& out) {
@@ -218,6 +295,14 @@ const Table table{
         Optional before) {
          init_routing_v2(x, expert, active, capacity, number, pad, count_flag, before_flag, out, row_out,
                          counts, before);
+     }},
+    {"aclnnMoeInitRoutingV3",
+     [](const Tensor& x, const Tensor& expert, Optional scale, Optional /*offset*/, int64_t active,
+        int64_t capacity, int64_t number, int64_t pad, int64_t count_type, bool count_flag,
+        int64_t quant_mode, IntArrayRef range, int64_t row_type, const Tensor& out, const Tensor& row_out,
+        Optional counts, Optional scale_out) {
+         init_routing_v3(x, expert, scale, active, capacity, number, pad, count_type, count_flag, quant_mode,
+                         range, row_type, out, row_out, counts, scale_out);
      }},
     {"aclnnMoeFinalizeRouting",
      [](const Tensor& expanded, const Tensor& x1, Optional x2, const Tensor& bias, const Tensor& scales,
