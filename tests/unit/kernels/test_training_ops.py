@@ -89,11 +89,11 @@ def test_max_pool_hands_its_winners_to_the_gradient(kernel, stride, padding, dil
 def test_fused_adamw_follows_the_plain_one(amsgrad, maximize):
     torch.manual_seed(0)
     start = torch.randn(33, 7)
-    options = dict(lr=0.05, betas=(0.9, 0.97), eps=1e-7, weight_decay=0.1, amsgrad=amsgrad, maximize=maximize)
+    options = {"lr": 0.05, "betas": (0.9, 0.97), "eps": 1e-7, "weight_decay": 0.1}
     plain = torch.nn.Parameter(start.double())
     fused = torch.nn.Parameter(start.npu())
-    reference = torch.optim.AdamW([plain], foreach=False, **options)
-    optimizer = torch.optim.AdamW([fused], fused=True, **options)
+    reference = torch.optim.AdamW([plain], foreach=False, amsgrad=amsgrad, maximize=maximize, **options)
+    optimizer = torch.optim.AdamW([fused], fused=True, amsgrad=amsgrad, maximize=maximize, **options)
     for _ in range(4):
         grad = torch.randn(33, 7)
         plain.grad, fused.grad = grad.double(), grad.npu()
