@@ -31,8 +31,13 @@ REQUIRED = (
 )
 LOAD_ORDER = (
     RUNTIME,
-    "libhcomm.so",
+    "libruntime.so",
+    "libacl_rt.so",
+    "libacl_mdl.so",
+    "libmsprofiler.so",
+    "libascend_dump.so",
     "libhccl.so",
+    "libhcomm.so",
     "libascend_protobuf.so",
     "libgraph_base.so",
     "libgraph.so",
@@ -40,6 +45,7 @@ LOAD_ORDER = (
     "libge_compiler.so",
     "libge_runner.so",
     "libge_runner_v2.so",
+    "libacl_tdt_queue.so",
     "libacl_tdt_channel.so",
     "libacl_op_compiler.so",
     OPERATORS,
