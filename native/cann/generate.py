@@ -133,23 +133,32 @@ def aclnn_base(facts: Record) -> str:
     return f'{BANNER}#include "cann/acl.h"\n\n{forward}\n{alias}\n{body}'
 
 
-def error_names(constants: list[Record]) -> str:
-    """Code -> name; of two names for one code the first in the headers' order stands."""
-    names: dict[int, str] = {}
-    for record in constants:
-        if "ERROR" in record["name"] and record["kind"] != "string":
-            names.setdefault(record["value"], record["name"])
+def name_lookup(function: str, what: str, unknown: str, names: dict[int, str]) -> str:
+    """A C++ function from a code to its name; of two names for one code the first in the headers' order stands."""
     rows = "".join(f'        {{{code}, "{name}"}},\n' for code, name in sorted(names.items()))
     return (
-        f"{BANNER}#include <algorithm>\n#include <cstdint>\n#include <iterator>\n\nnamespace npu::cann {{\n\n"
-        "/// The name of an ACL error code, \"unknown error code\" where the headers have none.\n"
-        "inline const char* error_name(int64_t code) {\n"
+        f"/// The name of {what}, \"{unknown}\" where the headers have none.\n"
+        f"inline const char* {function}(int64_t code) {{\n"
         "    struct Row {\n        int64_t code;\n        const char* name;\n    };\n"
-        f'    static constexpr Row rows[] = {{\n        {{0, "ACL_SUCCESS"}},\n{rows}    }};\n'
+        f"    static constexpr Row rows[] = {{\n{rows}    }};\n"
         "    const Row* row = std::lower_bound(std::begin(rows), std::end(rows), code,\n"
         "                                      [](const Row& r, int64_t c) { return r.code < c; });\n"
-        '    return row != std::end(rows) && row->code == code ? row->name : "unknown error code";\n}\n\n'
-        "}  // namespace npu::cann\n"
+        f'    return row != std::end(rows) && row->code == code ? row->name : "{unknown}";\n}}\n\n'
+    )
+
+
+def error_names(enums: Record) -> str:
+    acl: dict[int, str] = {0: "ACL_SUCCESS"}
+    for record in enums["acl_constants"]:
+        if "ERROR" in record["name"] and record["kind"] != "string":
+            acl.setdefault(record["value"], record["name"])
+    result = next(e for e in enums["hccl_enums"] if e["name"] == "HcclResult")
+    hccl = {value: name for name, value in result["values"].items()}
+    return (
+        f"{BANNER}#include <algorithm>\n#include <cstdint>\n#include <iterator>\n\nnamespace npu::cann {{\n\n"
+        + name_lookup("error_name", "an ACL error code", "unknown error code", acl)
+        + name_lookup("hccl_result_name", "an HcclResult", "unknown HcclResult", hccl)
+        + "}  // namespace npu::cann\n"
     )
 
 
@@ -166,7 +175,7 @@ def main(argv: list[str]) -> None:
             load("hccl.json"), enums["hccl_enums"], enums["hccl_constants"], standard + '#include "cann/acl.h"\n'
         ),
         "aclnn_base.h": aclnn_base(load("aclnn_base.json")),
-        "error_names.h": error_names(enums["acl_constants"]),
+        "error_names.h": error_names(enums),
     }
     for name, text in texts.items():
         (output / name).write_text(text)

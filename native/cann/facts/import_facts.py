@@ -24,6 +24,7 @@ def _function(name: str, fact: Record) -> Record:
     }
     if fact.get("variadic"):
         record["variadic"] = True
+    record["header"] = fact["header"].rsplit("/", 1)[-1]
     return record
 
 

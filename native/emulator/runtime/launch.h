@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include "cann/acl.h"
@@ -17,8 +18,8 @@ class Task {
   public:
     virtual ~Task() = default;
 
-    /// Does the work, on an engine's thread (or the caller's, see work()). What it throws becomes the device's
-    /// sticky error: the tasks after it are dropped and every synchronise or copy-out fails until
+    /// Does the work, on an engine's thread (or the caller's, see work()). What it throws becomes the
+    /// device's sticky error: the tasks after it are dropped and every synchronise or copy-out fails until
     /// aclrtResetDevice.
     virtual void run() = 0;
 
@@ -29,16 +30,37 @@ class Task {
     virtual std::size_t work() const { return SIZE_MAX; }
 };
 
-/// Who runs a task. Compute is one thread per process, which owns the cores (the only OpenMP team); copies and
-/// host work (callbacks, waiting for a peer) have threads of their own and never hold up compute.
+/// Thrown by Task::run() to choose the sticky error's code (any other exception:
+/// ACL_ERROR_RT_AICORE_EXCEPTION).
+class TaskError : public std::runtime_error {
+  public:
+    TaskError(aclError code, const std::string& sentence) : std::runtime_error(sentence), code(code) {}
+    aclError code;
+};
+
+/// Who runs a task. Compute is one thread per process, which owns the cores (the only OpenMP team); copies
+/// and host work (callbacks, waiting for a peer) have threads of their own and never hold up compute.
 enum class Engine { compute, copy, host };
 
 /// Appends the task to the stream (nullptr: the current context's default stream) and returns at once.
 /// Thread-safe. A non-zero code means that the task was not taken, with the reason in aclGetRecentErrMsg.
 aclError launch(aclrtStream stream, std::unique_ptr<Task> task, Engine engine = Engine::compute);
 
+/// True on the compute engine's own thread; false where a tiny task runs on its caller's thread.
+bool on_compute_engine();
+
 /// Stores the sentence as the calling thread's aclGetRecentErrMsg and returns the code.
 aclError fail(aclError code, std::string sentence);
+
+/// Stores the sentence as it is, for libraries whose codes are not ACL's.
+void set_recent_sentence(std::string sentence);
+
+/// The calling thread's last sentence, which stays for aclGetRecentErrMsg; "" if there is none.
+const char* recent_sentence();
+
+/// The error of a function that the emulator does not have: FEATURE_NOT_SUPPORT, naming the function and the
+/// way out.
+aclError unsupported(const char* name, const char* advice = "Use a machine with CANN for it.");
 
 }  // namespace npu::emulator
 #pragma GCC visibility pop

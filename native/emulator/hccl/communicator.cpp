@@ -1,0 +1,260 @@
+// Making, naming and ending communicators.
+#include "communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <random>
+#include <regex>
+#include <unordered_map>
+
+#include "cann/error_names.h"
+#include "runtime/launch.h"
+
+namespace npu::emulator::hccl {
+
+namespace {
+
+struct Table {
+    std::mutex mutex;
+    std::unordered_map<HcclComm, std::shared_ptr<Communicator>> communicators;
+};
+
+Table& table() {
+    static Table* all = new Table;  // outlives static destruction: torch destroys communicators late
+    return *all;
+}
+
+std::atomic<uint64_t> next_number{0};
+std::atomic<int32_t> deterministic{0};
+
+}  // namespace
+
+HcclResult refuse(HcclResult code, const std::string& sentence) {
+    set_recent_sentence(std::string(npu::cann::hccl_result_name(code)) + " (" + std::to_string(code) +
+                        "): " + sentence);
+    return code;
+}
+
+std::shared_ptr<Communicator> find(HcclComm handle, const char* function) {
+    std::lock_guard lock(table().mutex);
+    const auto found = table().communicators.find(handle);
+    if (found != table().communicators.end()) return found->second;
+    refuse(HCCL_E_PARA,
+           std::string(function) + ": the communicator was destroyed or never created by this process");
+    return nullptr;
+}
+
+namespace {
+
+HcclResult create(uint32_t ranks, uint32_t rank, const std::string& name, HcclComm* handle,
+                  const char* function) {
+    if (handle == nullptr) return refuse(HCCL_E_PTR, std::string(function) + ": comm is null");
+    if (ranks == 0 || rank >= ranks) {
+        return refuse(HCCL_E_PARA, std::string(function) + ": rank " + std::to_string(rank) +
+                                       " is not one of " + std::to_string(ranks) + " ranks");
+    }
+    if (ranks > 1) {
+        return refuse(
+            HCCL_E_NOT_SUPPORT,
+            std::string(function) + ": a group of " + std::to_string(ranks) +
+                " ranks was asked for, and the host emulator of CANN implements collectives of one rank "
+                "only so far; run with one process (WORLD_SIZE=1), or on a machine with CANN");
+    }
+    auto communicator = std::make_shared<Communicator>();
+    communicator->name = name.empty() ? "hccl_emulated_" + std::to_string(++next_number) : name;
+    *handle = communicator.get();
+    std::lock_guard lock(table().mutex);
+    table().communicators.emplace(communicator.get(), std::move(communicator));
+    return HCCL_SUCCESS;
+}
+
+/// Bytes of HcclCommConfig that the caller has, from its first word; the layouts of three releases are known.
+struct ConfigHeader {
+    size_t size;
+    uint32_t magic;
+    uint32_t version;
+    uint64_t reserved;
+};
+static_assert(sizeof(ConfigHeader) == HCCL_COMM_CONFIG_INFO_BYTES);
+
+HcclResult read_name(const HcclCommConfig* config, std::string* name, const char* function) {
+    if (config == nullptr) return HCCL_SUCCESS;
+    ConfigHeader header;
+    std::memcpy(&header, config, sizeof header);
+    if (header.magic != HCCL_COMM_CONFIG_MAGIC_WORD || header.size < sizeof header) {
+        return refuse(HCCL_E_PARA,
+                      std::string(function) +
+                          ": the configuration was not initialised; call HcclCommConfigInit on it first");
+    }
+    // Clients of old releases hand down 32 bytes: up to the name, without it.
+    constexpr size_t begin = offsetof(HcclCommConfig, hcclCommName);
+    if (header.size < begin + sizeof config->hcclCommName) return HCCL_SUCCESS;
+    const char* text = config->hcclCommName;
+    name->assign(text, strnlen(text, sizeof config->hcclCommName));
+    return HCCL_SUCCESS;
+}
+
+/// Ranks in a rank table (JSON): each has one "rank_id".
+HcclResult count_ranks(const char* path, uint32_t* ranks, const char* function) {
+    std::ifstream file(path == nullptr ? "" : path);
+    if (!file) {
+        return refuse(HCCL_E_OPEN_FILE_FAILURE, std::string(function) + ": the rank table " +
+                                                    (path == nullptr ? "(null)" : path) + " cannot be read");
+    }
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    static const std::regex pattern(R"("rank_id"\s*:)");
+    *ranks =
+        static_cast<uint32_t>(std::distance(std::sregex_iterator(text.begin(), text.end(), pattern), {}));
+    if (*ranks > 0) return HCCL_SUCCESS;
+    return refuse(HCCL_E_PARA, std::string(function) + ": the rank table " + path + " names no rank_id");
+}
+
+}  // namespace
+}  // namespace npu::emulator::hccl
+
+using namespace npu::emulator::hccl;
+
+/// Unique in this machine: process, count and random bits.
+HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo) {
+    if (rootInfo == nullptr) return refuse(HCCL_E_PTR, "HcclGetRootInfo: rootInfo is null");
+    std::random_device random;
+    std::memset(rootInfo, 0, sizeof *rootInfo);
+    std::snprintf(rootInfo->internal, sizeof rootInfo->internal, "npu-emulator:%d:%llu:%08x%08x", getpid(),
+                  static_cast<unsigned long long>(++next_number), random(), random());
+    return HCCL_SUCCESS;
+}
+
+HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+                                HcclComm* comm) {
+    if (rootInfo == nullptr) return refuse(HCCL_E_PTR, "HcclCommInitRootInfo: rootInfo is null");
+    return create(nRanks, rank, {}, comm, "HcclCommInitRootInfo");
+}
+
+HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
+                                      const HcclCommConfig* config, HcclComm* comm) {
+    constexpr const char* function = "HcclCommInitRootInfoConfig";
+    if (rootInfo == nullptr) return refuse(HCCL_E_PTR, std::string(function) + ": rootInfo is null");
+    std::string name;
+    if (const HcclResult code = read_name(config, &name, function); code != HCCL_SUCCESS) return code;
+    return create(nRanks, rank, name, comm, function);
+}
+
+HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config,
+                                         HcclComm* comm) {
+    constexpr const char* function = "HcclCommInitClusterInfoConfig";
+    std::string name;
+    uint32_t ranks = 0;
+    if (const HcclResult code = read_name(config, &name, function); code != HCCL_SUCCESS) return code;
+    if (const HcclResult code = count_ranks(clusterInfo, &ranks, function); code != HCCL_SUCCESS) return code;
+    return create(ranks, rank, name, comm, function);
+}
+
+HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t rank, HcclComm* comm) {
+    return HcclCommInitClusterInfoConfig(clusterInfo, rank, nullptr, comm);
+}
+
+HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
+    if (devices == nullptr) return refuse(HCCL_E_PTR, "HcclCommInitAll: devices is null");
+    return create(ndev, 0, {}, comms, "HcclCommInitAll");
+}
+
+/// rankIds: ranks of `comm` that form the group. A rank outside of it passes no ids and gets no communicator.
+HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t,
+                                   uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm) {
+    constexpr const char* function = "HcclCreateSubCommConfig";
+    if (comm == nullptr || subComm == nullptr)
+        return refuse(HCCL_E_PTR, std::string(function) + ": a pointer is null");
+    const auto parent = find(*comm, function);
+    if (!parent) return HCCL_E_PARA;
+    if (rankIds == nullptr && subCommRankId == UINT32_MAX) {
+        *subComm = nullptr;
+        return HCCL_SUCCESS;
+    }
+    if (rankIds == nullptr ||
+        std::any_of(rankIds, rankIds + rankNum, [&](uint32_t id) { return id >= parent->size; })) {
+        return refuse(HCCL_E_PARA, std::string(function) + ": a rank id is not one of the " +
+                                       std::to_string(parent->size) + " ranks of the communicator");
+    }
+    std::string name;
+    if (const HcclResult code = read_name(config, &name, function); code != HCCL_SUCCESS) return code;
+    return create(rankNum, subCommRankId, name, subComm, function);
+}
+
+HcclResult HcclCommDestroy(HcclComm comm) {
+    std::lock_guard lock(table().mutex);
+    if (table().communicators.erase(comm) > 0) return HCCL_SUCCESS;
+    return refuse(HCCL_E_PARA, "HcclCommDestroy: the communicator was destroyed already or never created");
+}
+
+HcclResult HcclGetRankSize(HcclComm comm, uint32_t* rankSize) {
+    const auto communicator = find(comm, "HcclGetRankSize");
+    if (!communicator) return HCCL_E_PARA;
+    if (rankSize == nullptr) return refuse(HCCL_E_PTR, "HcclGetRankSize: rankSize is null");
+    *rankSize = communicator->size;
+    return HCCL_SUCCESS;
+}
+
+HcclResult HcclGetRankId(HcclComm comm, uint32_t* rank) {
+    const auto communicator = find(comm, "HcclGetRankId");
+    if (!communicator) return HCCL_E_PARA;
+    if (rank == nullptr) return refuse(HCCL_E_PTR, "HcclGetRankId: rank is null");
+    *rank = communicator->rank;
+    return HCCL_SUCCESS;
+}
+
+/// commName: COMM_NAME_MAX_LENGTH bytes.
+HcclResult HcclGetCommName(HcclComm comm, char* commName) {
+    const auto communicator = find(comm, "HcclGetCommName");
+    if (!communicator) return HCCL_E_PARA;
+    if (commName == nullptr) return refuse(HCCL_E_PTR, "HcclGetCommName: commName is null");
+    std::snprintf(commName, COMM_NAME_MAX_LENGTH, "%s", communicator->name.c_str());
+    return HCCL_SUCCESS;
+}
+
+HcclResult HcclCommGetHandleWithName(const char* commName, HcclComm* comm) {
+    if (commName == nullptr || comm == nullptr)
+        return refuse(HCCL_E_PTR, "HcclCommGetHandleWithName: a pointer is null");
+    std::lock_guard lock(table().mutex);
+    for (const auto& [handle, communicator] : table().communicators) {
+        if (communicator->name != commName) continue;
+        *comm = handle;
+        return HCCL_SUCCESS;
+    }
+    return refuse(HCCL_E_NOT_FOUND,
+                  std::string("HcclCommGetHandleWithName: there is no communicator ") + commName);
+}
+
+/// A group of one rank has nobody to lose.
+HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
+    if (!find(comm, "HcclGetCommAsyncError")) return HCCL_E_PARA;
+    if (asyncError == nullptr) return refuse(HCCL_E_PTR, "HcclGetCommAsyncError: asyncError is null");
+    *asyncError = HCCL_SUCCESS;
+    return HCCL_SUCCESS;
+}
+
+const char* HcclGetErrorString(HcclResult code) { return npu::cann::hccl_result_name(code); }
+
+/// How many of HcclCommConfig's fields are read.
+uint32_t HcclGetCommConfigCapability() { return HCCL_COMM_CONFIG_RESERVED; }
+
+HcclResult HcclSetConfig(HcclConfig config, HcclConfigValue configValue) {
+    if (config != HCCL_DETERMINISTIC)
+        return refuse(HCCL_E_PARA, "HcclSetConfig: the option is not one of HcclConfig");
+    deterministic = configValue.value;
+    return HCCL_SUCCESS;
+}
+
+HcclResult HcclGetConfig(HcclConfig config, HcclConfigValue* configValue) {
+    if (config != HCCL_DETERMINISTIC)
+        return refuse(HCCL_E_PARA, "HcclGetConfig: the option is not one of HcclConfig");
+    if (configValue == nullptr) return refuse(HCCL_E_PTR, "HcclGetConfig: configValue is null");
+    configValue->value = deterministic;
+    return HCCL_SUCCESS;
+}

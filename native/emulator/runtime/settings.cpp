@@ -1,0 +1,107 @@
+// Settings that change how operators run: system parameters (determinism), time-outs.
+#include <array>
+#include <atomic>
+#include <optional>
+
+#include "runtime.h"
+
+using namespace npu::emulator;
+
+namespace {
+
+using Parameters = std::array<std::optional<int64_t>, 4>;
+
+/// Of the process; a context's own come first. Guarded by Scheduler::mutex.
+Parameters process_parameters;
+
+aclError check(aclSysParamOpt opt, const char* function) {
+    NPU_RETURN_IF_ERROR(usable(function));
+    if (static_cast<std::size_t>(opt) < process_parameters.size()) return ACL_SUCCESS;
+    return fail(ACL_ERROR_INVALID_PARAM,
+                std::string(function) + ": option " + std::to_string(opt) + " is not one of aclSysParamOpt");
+}
+
+aclError read(const std::optional<int64_t>& stored, int64_t* value, aclSysParamOpt opt,
+              const char* function) {
+    if (!stored) {
+        return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
+                    std::string(function) + ": option " + std::to_string(opt) + " was never set");
+    }
+    *value = *stored;
+    return ACL_SUCCESS;
+}
+
+aclError context_parameters(const char* function, Context** context) {
+    NPU_RETURN_IF_ERROR(Runtime::get().need_context(function, context));
+    (*context)->sys_params.resize(process_parameters.size());
+    return ACL_SUCCESS;
+}
+
+std::atomic<uint64_t> op_execute_timeout_us{547'000'000};
+
+}  // namespace
+
+aclError aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+    NPU_RETURN_IF_ERROR(check(opt, "aclrtSetSysParamOpt"));
+    Lock lock(Runtime::get().scheduler.mutex);
+    process_parameters[static_cast<std::size_t>(opt)] = value;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
+    NPU_RETURN_IF_ERROR(check(opt, "aclrtGetSysParamOpt"));
+    NPU_RETURN_IF_ERROR(require(value, "aclrtGetSysParamOpt", "value"));
+    Lock lock(Runtime::get().scheduler.mutex);
+    return read(process_parameters[static_cast<std::size_t>(opt)], value, opt, "aclrtGetSysParamOpt");
+}
+
+aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
+    NPU_RETURN_IF_ERROR(check(opt, "aclrtCtxSetSysParamOpt"));
+    Lock lock(Runtime::get().scheduler.mutex);
+    Context* context = nullptr;
+    NPU_RETURN_IF_ERROR(context_parameters("aclrtCtxSetSysParamOpt", &context));
+    context->sys_params[static_cast<std::size_t>(opt)] = value;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
+    NPU_RETURN_IF_ERROR(check(opt, "aclrtCtxGetSysParamOpt"));
+    NPU_RETURN_IF_ERROR(require(value, "aclrtCtxGetSysParamOpt", "value"));
+    Lock lock(Runtime::get().scheduler.mutex);
+    Context* context = nullptr;
+    NPU_RETURN_IF_ERROR(context_parameters("aclrtCtxGetSysParamOpt", &context));
+    return read(context->sys_params[static_cast<std::size_t>(opt)], value, opt, "aclrtCtxGetSysParamOpt");
+}
+
+/// The limits are kept and readable; no operator is cut short by them, since a host thread cannot be stopped
+/// and a host is slower than the hardware that they are made for.
+aclError aclrtSetOpExecuteTimeOut(uint32_t timeout) {
+    op_execute_timeout_us = static_cast<uint64_t>(timeout) * 1'000'000;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
+    op_execute_timeout_us = static_cast<uint64_t>(timeout) * 1'000;
+    return ACL_SUCCESS;
+}
+
+/// timeout, actualTimeout: microseconds.
+aclError aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t* actualTimeout) {
+    op_execute_timeout_us = timeout;
+    if (actualTimeout != nullptr) *actualTimeout = timeout;
+    return ACL_SUCCESS;
+}
+
+aclError aclrtGetOpExecuteTimeout(uint32_t* const timeoutMs) {
+    NPU_RETURN_IF_ERROR(require(timeoutMs, "aclrtGetOpExecuteTimeout", "timeoutMs"));
+    *timeoutMs = static_cast<uint32_t>(op_execute_timeout_us / 1000);
+    return ACL_SUCCESS;
+}
+
+/// seconds that a stream waits for an event at most, 0: for ever. See Scheduler::wait_limit.
+aclError aclrtSetOpWaitTimeout(uint32_t timeout) {
+    NPU_RETURN_IF_ERROR(usable("aclrtSetOpWaitTimeout"));
+    Lock lock(Runtime::get().scheduler.mutex);
+    Runtime::get().op_wait_timeout_s = timeout;
+    return ACL_SUCCESS;
+}
