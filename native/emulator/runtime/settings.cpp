@@ -1,7 +1,6 @@
 // Settings that change how operators run: system parameters (determinism), time-outs.
 #include <array>
 #include <atomic>
-#include <optional>
 
 #include "runtime.h"
 
@@ -9,31 +8,21 @@ using namespace npu::emulator;
 
 namespace {
 
-using Parameters = std::array<std::optional<int64_t>, 4>;
+constexpr std::size_t kParameters = ACL_OPT_ENABLE_KERNEL_EARLY_START + 1;
 
-/// Of the process; a context's own come first. Guarded by Scheduler::mutex.
-Parameters process_parameters;
+/// Of the process, all off to begin with; a context may have its own. Guarded by Scheduler::mutex.
+std::array<int64_t, kParameters> process_parameters{};
 
 aclError check(aclSysParamOpt opt, const char* function) {
     NPU_RETURN_IF_ERROR(usable(function));
-    if (static_cast<std::size_t>(opt) < process_parameters.size()) return ACL_SUCCESS;
+    if (static_cast<std::size_t>(opt) < kParameters) return ACL_SUCCESS;
     return fail(ACL_ERROR_INVALID_PARAM,
                 std::string(function) + ": option " + std::to_string(opt) + " is not one of aclSysParamOpt");
 }
 
-aclError read(const std::optional<int64_t>& stored, int64_t* value, aclSysParamOpt opt,
-              const char* function) {
-    if (!stored) {
-        return fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
-                    std::string(function) + ": option " + std::to_string(opt) + " was never set");
-    }
-    *value = *stored;
-    return ACL_SUCCESS;
-}
-
 aclError context_parameters(const char* function, Context** context) {
     NPU_RETURN_IF_ERROR(Runtime::get().need_context(function, context));
-    (*context)->sys_params.resize(process_parameters.size());
+    (*context)->sys_params.resize(kParameters);
     return ACL_SUCCESS;
 }
 
@@ -52,7 +41,8 @@ aclError aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
     NPU_RETURN_IF_ERROR(check(opt, "aclrtGetSysParamOpt"));
     NPU_RETURN_IF_ERROR(require(value, "aclrtGetSysParamOpt", "value"));
     Lock lock(Runtime::get().scheduler.mutex);
-    return read(process_parameters[static_cast<std::size_t>(opt)], value, opt, "aclrtGetSysParamOpt");
+    *value = process_parameters[static_cast<std::size_t>(opt)];
+    return ACL_SUCCESS;
 }
 
 aclError aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
@@ -70,7 +60,9 @@ aclError aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
     Lock lock(Runtime::get().scheduler.mutex);
     Context* context = nullptr;
     NPU_RETURN_IF_ERROR(context_parameters("aclrtCtxGetSysParamOpt", &context));
-    return read(context->sys_params[static_cast<std::size_t>(opt)], value, opt, "aclrtCtxGetSysParamOpt");
+    const auto index = static_cast<std::size_t>(opt);
+    *value = context->sys_params[index].value_or(process_parameters[index]);
+    return ACL_SUCCESS;
 }
 
 /// The limits are kept and readable; no operator is cut short by them, since a host thread cannot be stopped
