@@ -21,9 +21,16 @@ struct Result {
     Tensor y, mean, rstd;
 };
 
+// ATen reads weights as if they were contiguous.
+std::optional<Tensor> per_channel(Optional weight, ScalarType type) {
+    return weight ? std::optional<Tensor>(weight->to(type).contiguous()) : std::nullopt;
+}
+
 Result forward(const Tensor& x, Optional gamma, Optional beta, const Shape& by, double eps) {
-    auto [y, mean, rstd] = at::native_group_norm(widen(x).contiguous(), widen(gamma), widen(beta), by.n, by.c,
-                                                 by.hxw, by.groups, eps);
+    const auto input = widen(x).contiguous();
+    const auto type = input.scalar_type();
+    auto [y, mean, rstd] = at::native_group_norm(input, per_channel(gamma, type), per_channel(beta, type),
+                                                 by.n, by.c, by.hxw, by.groups, eps);
     return {y, mean, rstd};
 }
 
@@ -37,7 +44,7 @@ Gradients backward(const Tensor& dy, const Tensor& x, const Tensor& mean, const 
     const auto type = input.scalar_type();
     auto [dx, dgamma, dbeta] = at::native_group_norm_backward(
         dy.to(type).contiguous(), input, mean.to(type).contiguous(), rstd.to(type).contiguous(),
-        to_type(gamma, type), by.n, by.c, by.hxw, by.groups, mask);
+        per_channel(gamma, type), by.n, by.c, by.hxw, by.groups, mask);
     return {dx, dgamma, dbeta};
 }
 

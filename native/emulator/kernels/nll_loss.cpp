@@ -8,7 +8,7 @@ using Optional = const std::optional<Tensor>&;
 
 void nll(const Tensor& self, const Tensor& target, Optional weight, int64_t reduction, int64_t ignore,
          const Tensor& out, const Tensor& total_weight) {
-    const auto input = widen(self), label = target.to(at::kLong);
+    const auto input = widen(self).contiguous(), label = target.to(at::kLong);
     const auto [loss, total] =
         self.dim() <= 2
             ? at::nll_loss_forward(input, label, to_type(weight, input.scalar_type()), reduction, ignore)
@@ -19,7 +19,7 @@ void nll(const Tensor& self, const Tensor& target, Optional weight, int64_t redu
 
 void nll_backward(const Tensor& grad, const Tensor& self, const Tensor& target, Optional weight,
                   int64_t reduction, int64_t ignore, const Tensor& total_weight, const Tensor& out) {
-    const auto input = widen(self);
+    const auto input = widen(self).contiguous();  // ATen takes the gradient's strides from it
     const auto type = input.scalar_type();
     const auto up = grad.to(type), total = total_weight.to(type).reshape({}), label = target.to(at::kLong);
     if (self.dim() > 2) {
