@@ -140,6 +140,8 @@ Call& Call::operator<<(int64_t number) {
 
 aclnnStatus Call::prepare(uint64_t* workspace_size, aclOpExecutor** executor) {
     const std::string name = entry_.name;
+    // Before anything is queued: torch_npu's queue thread does not survive a fork, so nobody would launch it.
+    if (npu::emulator::usable(entry_.name) != 0) return kRuntimeError;
     if (!executor_) {
         return fail(
             kNoKernel,

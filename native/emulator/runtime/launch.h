@@ -46,6 +46,9 @@ enum class Engine { compute, copy, host };
 /// Thread-safe. A non-zero code means that the task was not taken, with the reason in aclGetRecentErrMsg.
 aclError launch(aclrtStream stream, std::unique_ptr<Task> task, Engine engine = Engine::compute);
 
+/// Fails if this process cannot use the emulator: misconfigured, or forked from a process that used a device.
+aclError usable(const char* function);
+
 /// True on the compute engine's own thread; false where a tiny task runs on its caller's thread.
 bool on_compute_engine();
 

@@ -60,9 +60,6 @@ class Runtime {
     uint32_t last_id_ = 0;
 };
 
-/// Fails if this process cannot use the emulator: misconfigured, or forked from a process that used a device.
-aclError usable(const char* function);
-
 /// `usable`, and marks the runtime as used (a fork from now on cannot use it).
 aclError use(const char* function);
 
