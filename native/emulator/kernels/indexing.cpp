@@ -5,10 +5,12 @@
 namespace npu::emulator {
 namespace {
 
-bool is_index(const Tensor& tensor) { return tensor.scalar_type() == at::kLong || tensor.scalar_type() == at::kInt; }
+bool is_index(const Tensor& tensor) {
+    return tensor.scalar_type() == at::kLong || tensor.scalar_type() == at::kInt;
+}
 
-// The list of an indexing expression: torch_npu writes "no index here" as an empty tensor of self's dtype. Indices
-// were broadcast before, so an empty real index means that all of them (and the result) are empty.
+// The list of an indexing expression: torch_npu writes "no index here" as an empty tensor of self's dtype.
+// Indices were broadcast before, so an empty real index means that all of them (and the result) are empty.
 struct IndexList {
     c10::List<std::optional<Tensor>> indices;
     bool any = false;        // an index with elements
@@ -17,7 +19,8 @@ struct IndexList {
     IndexList(const Tensor& self, const std::vector<Tensor>& list) {
         for (auto& tensor : list) {
             if (!tensor.defined() || tensor.numel() == 0) {
-                any_empty |= tensor.defined() && (tensor.scalar_type() != self.scalar_type() || is_index(tensor));
+                any_empty |=
+                    tensor.defined() && (tensor.scalar_type() != self.scalar_type() || is_index(tensor));
                 indices.push_back(std::nullopt);
                 continue;
             }
@@ -36,8 +39,8 @@ void index(const Tensor& self, const std::vector<Tensor>& list, const Tensor& ou
     fill(out, [&](Tensor& to) { at::index_out(to, self, by.indices); });
 }
 
-// self[indices] += values. ATen's own adds with atomics, in no fixed order: here rows of the indexed dimensions
-// are added one after the other.
+// self[indices] += values. ATen's own adds with atomics, in no fixed order: here rows of the indexed
+// dimensions are added one after the other.
 void index_put_accumulate(const Tensor& self, const IndexList& by, const Tensor& values) {
     std::vector<int64_t> indexed, rest;
     std::vector<Tensor> columns;
@@ -90,7 +93,8 @@ void index_put_accumulate(const Tensor& self, const IndexList& by, const Tensor&
 }
 
 // `unsafe` only allows the hardware to skip its checks.
-void index_put(const Tensor& self, const std::vector<Tensor>& list, const Tensor& values, bool accumulate, bool) {
+void index_put(const Tensor& self, const std::vector<Tensor>& list, const Tensor& values, bool accumulate,
+               bool) {
     const IndexList by(self, list);
     if (!by.any && by.any_empty) return;
     if (!by.any) {
@@ -125,14 +129,16 @@ void gather_v3(const Tensor& self, int64_t dim, const Tensor& index, int64_t bat
                const Tensor& out) {
     TORCH_CHECK(mode == 0 || mode == 1, "mode is ", mode, ", supported are 0 and 1");
     const auto wrapped = at::maybe_wrap_dim(dim, self.dim());
-    TORCH_CHECK(batch_dims >= 0 && batch_dims <= wrapped && batch_dims <= index.dim(), "batchDims is ", batch_dims,
-                ", it must be from 0 to dim (", wrapped, ") and to the index's ", index.dim(), " dimensions");
+    TORCH_CHECK(batch_dims >= 0 && batch_dims <= wrapped && batch_dims <= index.dim(), "batchDims is ",
+                batch_dims, ", it must be from 0 to dim (", wrapped, ") and to the index's ", index.dim(),
+                " dimensions");
     if (batch_dims == 0) return write(out, gather_v2(self, wrapped, index));
     const auto data = self.flatten(0, batch_dims - 1), places = index.flatten(0, batch_dims - 1);
     TORCH_CHECK(data.size(0) == places.size(0), "self of shape ", self.sizes(), " and index of shape ",
                 index.sizes(), " differ in their ", batch_dims, " batch dimensions");
     std::vector<Tensor> rows;
-    for (int64_t i = 0; i < data.size(0); ++i) rows.push_back(gather_v2(data[i], wrapped - batch_dims, places[i]));
+    for (int64_t i = 0; i < data.size(0); ++i)
+        rows.push_back(gather_v2(data[i], wrapped - batch_dims, places[i]));
     write(out, rows.empty() ? at::empty(out.sizes(), out.options()) : at::stack(rows).reshape(out.sizes()));
 }
 
@@ -154,8 +160,8 @@ void gather(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& 
     fill(out, [&](Tensor& to) { at::gather_out(to, self, dim, places); });
 }
 
-void index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha,
-               const Tensor& out) {
+void index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+               const Scalar& alpha, const Tensor& out) {
     start_from(self, out);
     const auto wrapped = at::maybe_wrap_dim(dim, self.dim());
     const auto rows = checked_index(index, self.dim() == 0 ? 1 : self.size(wrapped), wrapped);
@@ -201,17 +207,16 @@ const Table table{
     {"aclnnIndexPutImpl", index_put},
     {"aclnnIndexSelect", index_select},
     {"aclnnGather", gather},
-    {"aclnnGatherV2",
-     [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& out) {
-         write(out, gather_v2(self, dim, index));
-     }},
+    {"aclnnGatherV2", [](const Tensor& self, int64_t dim, const Tensor& index,
+                         const Tensor& out) { write(out, gather_v2(self, dim, index)); }},
     {"aclnnGatherV3", gather_v3},
     {"aclnnGatherNd", gather_nd},
     {"aclnnIndexAdd", index_add},
     {"aclnnIndexAddV2",
-     [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha, int64_t mode,
-        const Tensor& out) {
-         TORCH_CHECK(mode != 0 || alpha.equal(1), "mode 0 ignores alpha on hardware: pass alpha 1 or another mode");
+     [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha,
+        int64_t mode, const Tensor& out) {
+         TORCH_CHECK(mode != 0 || alpha.equal(1),
+                     "mode 0 ignores alpha on hardware: pass alpha 1 or another mode");
          index_add(self, dim, index, source, alpha, out);
      }},
     {"aclnnIndexCopy",

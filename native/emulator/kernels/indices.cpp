@@ -28,7 +28,8 @@ Tensor positions(const Tensor& index_rows, IntArrayRef shape, bool negative_allo
 }
 
 void start_from(const Tensor& self, const Tensor& out) {
-    TORCH_CHECK(out.sizes() == self.sizes(), "the output has shape ", out.sizes(), ", self has ", self.sizes());
+    TORCH_CHECK(out.sizes() == self.sizes(), "the output has shape ", out.sizes(), ", self has ",
+                self.sizes());
     if (out.const_data_ptr() == self.const_data_ptr() && out.strides() == self.strides() &&
         out.scalar_type() == self.scalar_type()) {
         return;

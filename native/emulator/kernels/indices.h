@@ -9,14 +9,15 @@ namespace npu::emulator {
 // Throws, naming the index, the dimension and its size, when one is out of range.
 Tensor checked_index(const Tensor& index, int64_t size, int64_t dim, bool negative_allowed = false);
 
-// Rows of indices into the leading dimensions of `shape` (last dimension: one index a dimension), as positions in
-// these dimensions taken as one. Throws as checked_index does.
+// Rows of indices into the leading dimensions of `shape` (last dimension: one index a dimension), as
+// positions in these dimensions taken as one. Throws as checked_index does.
 Tensor positions(const Tensor& index_rows, IntArrayRef shape, bool negative_allowed = false);
 
 // The value of `self` in `out`, unless they are the same memory (torch_npu passes one tensor for both).
 void start_from(const Tensor& self, const Tensor& out);
 
-// self[rows[i]] += source[i], in a fixed order, carried in float for half and bfloat16. `rows` is checked already.
+// self[rows[i]] += source[i], in a fixed order, carried in float for half and bfloat16. `rows` is checked
+// already.
 void accumulate_rows(const Tensor& self, const Tensor& rows, const Tensor& source);
 
 }  // namespace npu::emulator

@@ -36,8 +36,8 @@ void triangular_solve(const Tensor& self, const Tensor& a, bool upper, bool tran
 
 const Table table{
     {"aclnnSvd", svd},
-    {"aclnnQr",
-     [](const Tensor& self, bool some, const Tensor& q, const Tensor& r) { qr(self, some ? "reduced" : "complete", q, r); }},
+    {"aclnnQr", [](const Tensor& self, bool some, const Tensor& q,
+                   const Tensor& r) { qr(self, some ? "reduced" : "complete", q, r); }},
     {"aclnnLinalgQr", linalg_qr},
     {"aclnnInverse", [](const Tensor& self, const Tensor& out) { write(out, at::linalg_inv(widen(self))); }},
     {"aclnnLogdet", [](const Tensor& self, const Tensor& out) { write(out, at::logdet(widen(self))); }},
@@ -48,12 +48,10 @@ const Table table{
          write(log, value);
      }},
     {"aclnnTriangularSolve", triangular_solve},
-    {"aclnnLinalgCholesky",
-     [](const Tensor& self, bool upper, const Tensor& out) { write(out, at::linalg_cholesky(widen(self), upper)); }},
-    {"aclnnLinalgCross",
-     [](const Tensor& self, const Tensor& other, int64_t dim, const Tensor& out) {
-         write(out, at::linalg_cross(self, other, dim));
-     }},
+    {"aclnnLinalgCholesky", [](const Tensor& self, bool upper,
+                               const Tensor& out) { write(out, at::linalg_cholesky(widen(self), upper)); }},
+    {"aclnnLinalgCross", [](const Tensor& self, const Tensor& other, int64_t dim,
+                            const Tensor& out) { write(out, at::linalg_cross(self, other, dim)); }},
     {"aclnnGer",
      [](const Tensor& self, const Tensor& vec2, const Tensor& out) { write(out, at::outer(self, vec2)); }},
 };

@@ -14,7 +14,8 @@ void stack(const std::vector<Tensor>& tensors, int64_t dim, const Tensor& out) {
 }
 
 void write_all(const std::vector<Tensor>& out, const std::vector<Tensor>& parts) {
-    TORCH_CHECK(out.size() == parts.size(), "there are ", out.size(), " outputs for ", parts.size(), " parts");
+    TORCH_CHECK(out.size() == parts.size(), "there are ", out.size(), " outputs for ", parts.size(),
+                " parts");
     for (std::size_t i = 0; i < out.size(); ++i) write(out[i], parts[i]);
 }
 
@@ -36,7 +37,8 @@ void repeat_interleave_grad(const Tensor& gradient, const Tensor& repeats, int64
     write(out, sums.index_add_(axis, rows, widen(gradient)));
 }
 
-void confusion_transpose(const Tensor& x, IntArrayRef perm, IntArrayRef shape, bool transpose_first, const Tensor& y) {
+void confusion_transpose(const Tensor& x, IntArrayRef perm, IntArrayRef shape, bool transpose_first,
+                         const Tensor& y) {
     write(y, transpose_first ? x.permute(perm).reshape(shape) : x.reshape(shape).permute(perm));
 }
 
@@ -45,7 +47,9 @@ Tensor slice(const Tensor& self, int64_t dim, int64_t start, int64_t end, int64_
     TORCH_CHECK(step != 0, "the step of dimension ", dim, " is 0");
     if (step > 0) return self.slice(dim, start, end, step);
     const auto size = self.size(dim);
-    const auto wrap = [size](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + size : at, -1, size - 1); };
+    const auto wrap = [size](int64_t at) {
+        return std::clamp<int64_t>(at < 0 ? at + size : at, -1, size - 1);
+    };
     const auto first = wrap(start), last = wrap(end);
     if (first <= last) return self.slice(dim, 0, 0);
     return self.flip(dim).slice(dim, size - 1 - first, size - 1 - last, -step);
@@ -61,14 +65,15 @@ void slice_v2(const Tensor& self, IntArrayRef starts, IntArrayRef ends, IntArray
 }
 
 // TensorFlow's slice: bit i of a mask belongs to position i of begin, end and strides.
-void strided_slice(const Tensor& self, IntArrayRef begin, IntArrayRef end, IntArrayRef strides, int64_t begin_mask,
-                   int64_t end_mask, int64_t ellipsis_mask, int64_t new_axis_mask, int64_t shrink_mask,
-                   const Tensor& out) {
+void strided_slice(const Tensor& self, IntArrayRef begin, IntArrayRef end, IntArrayRef strides,
+                   int64_t begin_mask, int64_t end_mask, int64_t ellipsis_mask, int64_t new_axis_mask,
+                   int64_t shrink_mask, const Tensor& out) {
     TORCH_CHECK(begin.size() == end.size() && begin.size() == strides.size(), "begin, end and strides have ",
                 begin.size(), ", ", end.size(), " and ", strides.size(), " elements");
     const auto has = [](int64_t mask, std::size_t i) { return (mask >> i & 1) != 0; };
     int64_t named_dims = 0;
-    for (std::size_t i = 0; i < begin.size(); ++i) named_dims += !has(ellipsis_mask, i) && !has(new_axis_mask, i);
+    for (std::size_t i = 0; i < begin.size(); ++i)
+        named_dims += !has(ellipsis_mask, i) && !has(new_axis_mask, i);
     Tensor view = self;
     int64_t dim = 0;
     for (std::size_t i = 0; i < begin.size(); ++i) {
@@ -78,8 +83,8 @@ void strided_slice(const Tensor& self, IntArrayRef begin, IntArrayRef end, IntAr
             view = view.unsqueeze(dim++);
         } else if (has(shrink_mask, i)) {
             const auto at = begin[i] < 0 ? begin[i] + view.size(dim) : begin[i];
-            TORCH_CHECK_INDEX(at >= 0 && at < view.size(dim), "index ", begin[i], " is out of bounds for dimension ",
-                              dim, " with size ", view.size(dim));
+            TORCH_CHECK_INDEX(at >= 0 && at < view.size(dim), "index ", begin[i],
+                              " is out of bounds for dimension ", dim, " with size ", view.size(dim));
             view = view.select(dim, at);
         } else {
             const bool up = strides[i] > 0;
@@ -107,23 +112,18 @@ void one_hot(const Tensor& self, int64_t classes, const Tensor& on, const Tensor
 const Table table{
     {"aclnnCat", cat},
     {"aclnnStack", stack},
-    {"aclnnChunkCat",
-     [](const std::vector<Tensor>& tensors, int64_t dim, int64_t chunks, const Tensor& out) {
-         write(out, at::_chunk_cat(tensors, dim, chunks));
-     }},
-    {"aclnnSplitTensor",
-     [](const Tensor& self, int64_t size, int64_t dim, const std::vector<Tensor>& out) {
-         write_all(out, self.split(size, dim));
-     }},
+    {"aclnnChunkCat", [](const std::vector<Tensor>& tensors, int64_t dim, int64_t chunks,
+                         const Tensor& out) { write(out, at::_chunk_cat(tensors, dim, chunks)); }},
+    {"aclnnSplitTensor", [](const Tensor& self, int64_t size, int64_t dim,
+                            const std::vector<Tensor>& out) { write_all(out, self.split(size, dim)); }},
     {"aclnnSplitWithSize",
      [](const Tensor& self, IntArrayRef sizes, int64_t dim, const std::vector<Tensor>& out) {
          write_all(out, self.split_with_sizes(sizes, dim));
      }},
-    {"aclnnFlip", [](const Tensor& self, IntArrayRef dims, const Tensor& out) { write(out, self.flip(dims)); }},
-    {"aclnnRoll",
-     [](const Tensor& x, IntArrayRef shifts, IntArrayRef dims, const Tensor& out) {
-         write(out, at::roll(x, shifts, dims));
-     }},
+    {"aclnnFlip",
+     [](const Tensor& self, IntArrayRef dims, const Tensor& out) { write(out, self.flip(dims)); }},
+    {"aclnnRoll", [](const Tensor& x, IntArrayRef shifts, IntArrayRef dims,
+                     const Tensor& out) { write(out, at::roll(x, shifts, dims)); }},
     {"aclnnRepeat",
      [](const Tensor& self, IntArrayRef repeats, const Tensor& out) { write(out, self.repeat(repeats)); }},
     {"aclnnRepeatInterleave",
@@ -169,8 +169,8 @@ const Table table{
     {"aclnnStridedSlice", strided_slice},
     {"aclnnDiag",
      [](const Tensor& self, int64_t diagonal, const Tensor& out) { write(out, at::diag(self, diagonal)); }},
-    {"aclnnDiagFlat",
-     [](const Tensor& self, int64_t diagonal, const Tensor& out) { write(out, at::diagflat(self, diagonal)); }},
+    {"aclnnDiagFlat", [](const Tensor& self, int64_t diagonal,
+                         const Tensor& out) { write(out, at::diagflat(self, diagonal)); }},
     {"aclnnDiagPart",
      [](const Tensor& x, const Tensor& y) {
          TORCH_CHECK(x.dim() == 2, "x must be a matrix, it has shape ", x.sizes());
@@ -182,9 +182,8 @@ const Table table{
          confusion_transpose(x, perm, shape, transpose_first, y);
      }},
     {"aclnnUnfoldGrad",
-     [](const Tensor& gradient, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step, const Tensor& out) {
-         write(out, at::unfold_backward(widen(gradient), sizes, dim, size, step));
-     }},
+     [](const Tensor& gradient, IntArrayRef sizes, int64_t dim, int64_t size, int64_t step,
+        const Tensor& out) { write(out, at::unfold_backward(widen(gradient), sizes, dim, size, step)); }},
     {"aclnnOneHot", one_hot},
 };
 

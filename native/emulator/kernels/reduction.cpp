@@ -1,5 +1,5 @@
-// Reductions to a value per slice: sums, means, extrema, truth, moments and norms. Half and bfloat16 are summed in
-// float. An empty list of dimensions means all of them, unless the operator says otherwise.
+// Reductions to a value per slice: sums, means, extrema, truth, moments and norms. Half and bfloat16 are
+// summed in float. An empty list of dimensions means all of them, unless the operator says otherwise.
 #include "kernels/widen.h"
 
 namespace npu::emulator {
@@ -7,7 +7,9 @@ namespace {
 
 using Dims = IntArrayRef;
 
-OptionalIntArrayRef all_if_empty(Dims dims) { return dims.empty() ? OptionalIntArrayRef() : OptionalIntArrayRef(dims); }
+OptionalIntArrayRef all_if_empty(Dims dims) {
+    return dims.empty() ? OptionalIntArrayRef() : OptionalIntArrayRef(dims);
+}
 
 // The result of a reduction over everything: CANN takes outputs of shape [] and [1] alike.
 void write_whole(const Tensor& out, const Tensor& value) {
@@ -45,8 +47,12 @@ void truth(const Tensor& self, Dims dims, bool keepdim, const Tensor& out) {
     TORCH_CHECK(out.numel() == 1, "the output has shape ", out.sizes(), ", the result is one element");
     write_whole(out, Whole(self));
 }
-Tensor all_some(const Tensor& self, Dims dims, bool keepdim) { return at::all(self, OptionalIntArrayRef(dims), keepdim); }
-Tensor any_some(const Tensor& self, Dims dims, bool keepdim) { return at::any(self, OptionalIntArrayRef(dims), keepdim); }
+Tensor all_some(const Tensor& self, Dims dims, bool keepdim) {
+    return at::all(self, OptionalIntArrayRef(dims), keepdim);
+}
+Tensor any_some(const Tensor& self, Dims dims, bool keepdim) {
+    return at::any(self, OptionalIntArrayRef(dims), keepdim);
+}
 Tensor all_whole(const Tensor& self) { return at::all(self); }
 Tensor any_whole(const Tensor& self) { return at::any(self); }
 
@@ -55,7 +61,8 @@ void var(const Tensor& self, Dims dims, int64_t correction, bool keepdim, const 
 }
 
 template <auto Moments>
-void moments(const Tensor& self, Dims dims, int64_t correction, bool keepdim, const Tensor& spread, const Tensor& mean) {
+void moments(const Tensor& self, Dims dims, int64_t correction, bool keepdim, const Tensor& spread,
+             const Tensor& mean) {
     auto [first, second] = Moments(widen(self), all_if_empty(dims), correction, keepdim);
     write(spread, first);
     write(mean, second);
@@ -105,28 +112,25 @@ const Table table{
          reduce_unless_empty(self, dims, noop, out,
                              [&](const Tensor& x) { return at::mean(widen(x), dims, keepdim); });
      }},
-    {"aclnnProd",
-     [](const Tensor& self, std::optional<ScalarType> dtype, const Tensor& out) {
-         write_whole(out, at::prod(self, product_type(dtype, out)));
-     }},
+    {"aclnnProd", [](const Tensor& self, std::optional<ScalarType> dtype,
+                     const Tensor& out) { write_whole(out, at::prod(self, product_type(dtype, out))); }},
     {"aclnnProdDim",
      [](const Tensor& self, int64_t dim, bool keepdim, std::optional<ScalarType> dtype, const Tensor& out) {
          write(out, at::prod(self, dim, keepdim, product_type(dtype, out)));
      }},
-    {"aclnnAmax", [](const Tensor& self, Dims dims, bool keepdim, const Tensor& out) {
-         write(out, at::amax(self, dims, keepdim));
-     }},
-    {"aclnnAmin", [](const Tensor& self, Dims dims, bool keepdim, const Tensor& out) {
-         write(out, at::amin(self, dims, keepdim));
-     }},
+    {"aclnnAmax", [](const Tensor& self, Dims dims, bool keepdim,
+                     const Tensor& out) { write(out, at::amax(self, dims, keepdim)); }},
+    {"aclnnAmin", [](const Tensor& self, Dims dims, bool keepdim,
+                     const Tensor& out) { write(out, at::amin(self, dims, keepdim)); }},
     {"aclnnMax", [](const Tensor& self, const Tensor& out) { write_whole(out, at::max(self)); }},
     {"aclnnMin", [](const Tensor& self, const Tensor& out) { write_whole(out, at::min(self)); }},
     {"aclnnMaxV2",
      [](const Tensor& self, Dims dims, bool keepdim, bool noop, const Tensor& out) {
-         reduce_unless_empty(self, dims, noop, out, [&](const Tensor& x) { return at::amax(x, dims, keepdim); });
+         reduce_unless_empty(self, dims, noop, out,
+                             [&](const Tensor& x) { return at::amax(x, dims, keepdim); });
      }},
-    {"aclnnReduceMinV2",
-     [](const Tensor& x, int64_t axis, int64_t keepdim, const Tensor& y) { write(y, at::amin(x, axis, keepdim != 0)); }},
+    {"aclnnReduceMinV2", [](const Tensor& x, int64_t axis, int64_t keepdim,
+                            const Tensor& y) { write(y, at::amin(x, axis, keepdim != 0)); }},
     {"aclnnAminmax",
      [](const Tensor& self, Dims dims, bool keepdim, const Tensor& low, const Tensor& high) {
          write(low, at::amin(self, dims, keepdim));
@@ -144,10 +148,8 @@ const Table table{
      }},
     {"aclnnAll", truth<all_some, all_whole>},
     {"aclnnAny", truth<any_some, any_whole>},
-    {"aclnnVar",
-     [](const Tensor& self, Dims dims, bool unbiased, bool keepdim, const Tensor& out) {
-         var(self, dims, unbiased ? 1 : 0, keepdim, out);
-     }},
+    {"aclnnVar", [](const Tensor& self, Dims dims, bool unbiased, bool keepdim,
+                    const Tensor& out) { var(self, dims, unbiased ? 1 : 0, keepdim, out); }},
     {"aclnnVarCorrection", var},
     {"aclnnStd",
      [](const Tensor& self, Dims dims, int64_t correction, bool keepdim, const Tensor& out) {
@@ -155,15 +157,14 @@ const Table table{
      }},
     {"aclnnVarMean", moments<var_mean>},
     {"aclnnStdMeanCorrection", moments<std_mean>},
-    {"aclnnNorm",
-     [](const Tensor& self, const Scalar& p, Dims dims, bool keepdim, const Tensor& out) {
-         norm(self, p, dims, keepdim, std::nullopt, out);
-     }},
+    {"aclnnNorm", [](const Tensor& self, const Scalar& p, Dims dims, bool keepdim,
+                     const Tensor& out) { norm(self, p, dims, keepdim, std::nullopt, out); }},
     {"aclnnLinalgVectorNorm", norm},
     {Ge{"LpNormReduceV2", {"p", "axes", "keepdim", "epsilon"}},
      [](const Tensor& x, std::optional<double> p, Dims axes, std::optional<bool> keepdim,
         std::optional<double> epsilon, const Tensor& y) {
-         TORCH_CHECK(epsilon.value_or(0) <= 1e-7, "epsilon ", *epsilon, " is not supported: it must be at most 1e-7");
+         TORCH_CHECK(epsilon.value_or(0) <= 1e-7, "epsilon ", *epsilon,
+                     " is not supported: it must be at most 1e-7");
          write(y, norm_sum(x, norm_order(p.value_or(2)), axes, keepdim.value_or(false)));
      }},
     {Ge{"LpNormUpdateV2", {"p", "epsilon"}},
@@ -173,10 +174,8 @@ const Table table{
          const auto root = rooted ? at::pow(widen(x), 1 / p) : widen(x);
          write(y, at::clamp_min(root, epsilon.value_or(1e-12)));
      }},
-    {"aclnnLogSumExp",
-     [](const Tensor& self, Dims dims, bool keepdim, const Tensor& out) {
-         write(out, at::logsumexp(widen(self), dims, keepdim));
-     }},
+    {"aclnnLogSumExp", [](const Tensor& self, Dims dims, bool keepdim,
+                          const Tensor& out) { write(out, at::logsumexp(widen(self), dims, keepdim)); }},
     {"aclnnTrace",
      [](const Tensor& self, const Tensor& out) {
          TORCH_CHECK(self.dim() == 2, "self must be a matrix, it has shape ", self.sizes());

@@ -1,4 +1,5 @@
-// Cumulative sums, products and extrema. ATen carries them in double for float and in float for half and bfloat16.
+// Cumulative sums, products and extrema. ATen carries them in double for float and in float for half and
+// bfloat16.
 #include "kernels/widen.h"
 
 namespace npu::emulator {
@@ -10,7 +11,8 @@ using ScanOut = Tensor& (*)(Tensor&, const Tensor&, int64_t, std::optional<Scala
 template <Scan Function, ScanOut Out>
 void scan(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype, const Tensor& out) {
     const auto type = dtype.value_or(out.scalar_type());
-    if (type != out.scalar_type() || self.const_data_ptr() == out.const_data_ptr()) return write(out, Function(self, dim, type));
+    if (type != out.scalar_type() || self.const_data_ptr() == out.const_data_ptr())
+        return write(out, Function(self, dim, type));
     fill(out, [&](Tensor& to) { Out(to, self, dim, type); });
 }
 constexpr auto cumsum = scan<static_cast<Scan>(at::cumsum), static_cast<ScanOut>(at::cumsum_out)>;
@@ -41,12 +43,12 @@ std::tuple<Tensor, Tensor> cummin(const Tensor& self, int64_t dim) { return at::
 const Table table{
     {"aclnnCumsum", cumsum},
     {"aclnnCumsumV2", cumsum_v2},
-    {"aclnnCumprod",
-     [](const Tensor& self, const Scalar& dim, std::optional<ScalarType> dtype, const Tensor& out) {
-         cumprod(self, dim.toLong(), dtype, out);
-     }},
+    {"aclnnCumprod", [](const Tensor& self, const Scalar& dim, std::optional<ScalarType> dtype,
+                        const Tensor& out) { cumprod(self, dim.toLong(), dtype, out); }},
     {"aclnnInplaceCumprod",
-     [](const Tensor& self, const Scalar& dim) { write(self, at::cumprod(self, dim.toLong(), self.scalar_type())); }},
+     [](const Tensor& self, const Scalar& dim) {
+         write(self, at::cumprod(self, dim.toLong(), self.scalar_type()));
+     }},
     {"aclnnCummax", extremum<cummax>},
     {"aclnnCummin", extremum<cummin>},
 };

@@ -37,7 +37,8 @@ void scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor&
     scatter_reduce(self, dim, index, src, reduce, true);
 }
 
-void scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, int64_t reduce) {
+void scatter_value(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
+                   int64_t reduce) {
     if (reduce == kNone) {
         self.scatter_(dim, index.to(at::kLong), value);
     } else {
@@ -66,10 +67,11 @@ void scatter_nd(const Tensor& target, const Tensor& indices, const Tensor& updat
     const auto k = indices.size(-1);
     const auto places = positions(indices, target.sizes());
     const auto shape = joined(places.sizes(), target.sizes().slice(k));
-    TORCH_CHECK(updates.sizes() == at::IntArrayRef(shape), "updates has shape ", updates.sizes(), ", it must be ",
-                at::IntArrayRef(shape));
+    TORCH_CHECK(updates.sizes() == at::IntArrayRef(shape), "updates has shape ", updates.sizes(),
+                ", it must be ", at::IntArrayRef(shape));
     const auto rows = as_rows(target, k);
-    rows.index_copy_(0, places.reshape({-1}), updates.reshape(joined({places.numel()}, target.sizes().slice(k))));
+    rows.index_copy_(0, places.reshape({-1}),
+                     updates.reshape(joined({places.numel()}, target.sizes().slice(k))));
     write_back(target, rows);
 }
 
@@ -77,8 +79,8 @@ void scatter_nd(const Tensor& target, const Tensor& indices, const Tensor& updat
 template <class F>
 void update_rows(const Tensor& target, const Tensor& indices, const Tensor& updates, F&& update) {
     const auto shape = joined(indices.sizes(), target.sizes().slice(1));
-    TORCH_CHECK(updates.sizes() == at::IntArrayRef(shape), "updates has shape ", updates.sizes(), ", it must be ",
-                at::IntArrayRef(shape));
+    TORCH_CHECK(updates.sizes() == at::IntArrayRef(shape), "updates has shape ", updates.sizes(),
+                ", it must be ", at::IntArrayRef(shape));
     const auto places = checked_index(indices, target.size(0), 0).reshape({-1});
     const auto sources = updates.reshape(joined({places.numel()}, target.sizes().slice(1)));
     const auto* place = places.const_data_ptr<int64_t>();
@@ -87,7 +89,8 @@ void update_rows(const Tensor& target, const Tensor& indices, const Tensor& upda
 
 void scatter_div(const Tensor& target, const Tensor& indices, const Tensor& updates, bool) {
     const bool integral = at::isIntegralType(target.scalar_type(), true);
-    TORCH_CHECK(!integral || updates.ne(0).all().item<bool>(), "updates holds a zero: an integer division by it");
+    TORCH_CHECK(!integral || updates.ne(0).all().item<bool>(),
+                "updates holds a zero: an integer division by it");
     update_rows(target, indices, updates, [&](Tensor row, const Tensor& update) {
         integral ? row.div_(update, "trunc") : row.div_(update);
     });
@@ -103,18 +106,19 @@ void tf_scatter_add(const Tensor& target, const Tensor& indices, const Tensor& u
     const auto k = indices.size(-1);
     const auto places = positions(indices, target.sizes());
     const auto shape = joined(places.sizes(), target.sizes().slice(k));
-    TORCH_CHECK(updates.sizes() == at::IntArrayRef(shape), "updates has shape ", updates.sizes(), ", it must be ",
-                at::IntArrayRef(shape), " for indices of shape ", indices.sizes());
+    TORCH_CHECK(updates.sizes() == at::IntArrayRef(shape), "updates has shape ", updates.sizes(),
+                ", it must be ", at::IntArrayRef(shape), " for indices of shape ", indices.sizes());
     const auto rows = as_rows(target, k);
-    accumulate_rows(rows, places.reshape({-1}), updates.reshape(joined({places.numel()}, target.sizes().slice(k))));
+    accumulate_rows(rows, places.reshape({-1}),
+                    updates.reshape(joined({places.numel()}, target.sizes().slice(k))));
     write_back(target, rows);
 }
 
 // Updates of one batch entry each, from an offset along `axis` on: the write into a key/value cache.
 void update_slice(const Tensor& entry, int64_t axis, int64_t offset, const Tensor& update) {
     const auto size = entry.size(axis), length = update.size(axis);
-    TORCH_CHECK_INDEX(offset >= 0 && offset + length <= size, "index ", offset, " with an update of length ", length,
-                      " is out of bounds for dimension ", axis, " with size ", size);
+    TORCH_CHECK_INDEX(offset >= 0 && offset + length <= size, "index ", offset, " with an update of length ",
+                      length, " is out of bounds for dimension ", axis, " with size ", size);
     entry.narrow(axis, offset, length).copy_(update);
 }
 
@@ -135,8 +139,8 @@ void scatter_list(const std::vector<Tensor>& targets, const Tensor& indices, con
     const auto count = static_cast<int64_t>(targets.size());
     TORCH_CHECK(indices.dim() == 1 && indices.size(0) == count, "indice of shape ", indices.sizes(),
                 " is not supported: one offset per tensor of the list (", count, ") is");
-    TORCH_CHECK(!mask || mask->numel() == count, "mask has ", mask ? mask->numel() : 0, " elements for ", count,
-                " tensors");
+    TORCH_CHECK(!mask || mask->numel() == count, "mask has ", mask ? mask->numel() : 0, " elements for ",
+                count, " tensors");
     const auto wrapped = at::maybe_wrap_dim(axis, updates.dim());
     TORCH_CHECK(wrapped > 0, "axis is ", axis, ", it must not be the first dimension of updates");
     const auto offsets = indices.to(at::kLong).contiguous();
@@ -149,13 +153,15 @@ void scatter_list(const std::vector<Tensor>& targets, const Tensor& indices, con
 
 const Table table{
     {"aclnnScatter",
-     [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, int64_t reduce, const Tensor& out) {
+     [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, int64_t reduce,
+        const Tensor& out) {
          start_from(self, out);
          scatter(out, dim, index, src, reduce);
      }},
     {"aclnnInplaceScatter", scatter},
     {"aclnnScatterValue",
-     [](const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, int64_t reduce, const Tensor& out) {
+     [](const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, int64_t reduce,
+        const Tensor& out) {
          start_from(self, out);
          scatter_value(out, dim, index, value, reduce);
      }},
@@ -166,8 +172,8 @@ const Table table{
          scatter(out, dim, index, src, kAdd);
      }},
     {"aclnnScatterReduce",
-     [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, int64_t reduce, bool include_self,
-        const Tensor& out) {
+     [](const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, int64_t reduce,
+        bool include_self, const Tensor& out) {
          start_from(self, out);
          scatter_reduce(out, dim, index, src, reduce, include_self);
      }},

@@ -22,8 +22,12 @@ void whole(const Tensor& self, const Tensor& out) {
     out.copy_(Function(self).reshape(out.sizes()));
 }
 
-std::tuple<Tensor, Tensor> max_along(const Tensor& self, int64_t dim, bool keepdim) { return at::max(self, dim, keepdim); }
-std::tuple<Tensor, Tensor> min_along(const Tensor& self, int64_t dim, bool keepdim) { return at::min(self, dim, keepdim); }
+std::tuple<Tensor, Tensor> max_along(const Tensor& self, int64_t dim, bool keepdim) {
+    return at::max(self, dim, keepdim);
+}
+std::tuple<Tensor, Tensor> min_along(const Tensor& self, int64_t dim, bool keepdim) {
+    return at::min(self, dim, keepdim);
+}
 std::tuple<Tensor, Tensor> median_along(const Tensor& self, int64_t dim, bool keepdim) {
     return at::median(self, dim, keepdim);
 }
@@ -46,19 +50,16 @@ const Table table{
     {"aclnnNanMedianDim", along<nanmedian_along>},
     {"aclnnMedian", whole<median>},
     {"aclnnNanMedian", whole<nanmedian>},
-    {"aclnnArgMax",
-     [](const Tensor& self, int64_t dim, bool keepdim, const Tensor& out) { write(out, at::argmax(self, dim, keepdim)); }},
-    {"aclnnArgMin",
-     [](const Tensor& self, int64_t dim, bool keepdim, const Tensor& out) { write(out, at::argmin(self, dim, keepdim)); }},
+    {"aclnnArgMax", [](const Tensor& self, int64_t dim, bool keepdim,
+                       const Tensor& out) { write(out, at::argmax(self, dim, keepdim)); }},
+    {"aclnnArgMin", [](const Tensor& self, int64_t dim, bool keepdim,
+                       const Tensor& out) { write(out, at::argmin(self, dim, keepdim)); }},
     {"aclnnKthvalue",
-     [](const Tensor& self, int64_t k, int64_t dim, bool keepdim, const Tensor& values, const Tensor& indices) {
-         write_pair(values, indices, at::kthvalue(self, k, dim, keepdim));
-     }},
+     [](const Tensor& self, int64_t k, int64_t dim, bool keepdim, const Tensor& values,
+        const Tensor& indices) { write_pair(values, indices, at::kthvalue(self, k, dim, keepdim)); }},
     {"aclnnHistc", histogram},
-    {"aclnnBincount",
-     [](const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength, const Tensor& out) {
-         write(out, at::bincount(self, weights, minlength));
-     }},
+    {"aclnnBincount", [](const Tensor& self, const std::optional<Tensor>& weights, int64_t minlength,
+                         const Tensor& out) { write(out, at::bincount(self, weights, minlength)); }},
 };
 
 }  // namespace

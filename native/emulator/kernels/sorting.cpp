@@ -1,10 +1,12 @@
-// Orders and sets: sorts, the largest k, distinct values, places in a sorted sequence. NaN counts as the largest.
+// Orders and sets: sorts, the largest k, distinct values, places in a sorted sequence. NaN counts as the
+// largest.
 #include "kernels/widen.h"
 
 namespace npu::emulator {
 namespace {
 
-void sort(const Tensor& self, bool stable, int64_t dim, bool descending, const Tensor& values, const Tensor& indices) {
+void sort(const Tensor& self, bool stable, int64_t dim, bool descending, const Tensor& values,
+          const Tensor& indices) {
     auto [value, index] = at::sort(self, std::optional<bool>(stable), dim, descending);
     write(values, value);
     write(indices, index);
@@ -22,8 +24,8 @@ void write_if_wanted(bool wanted, const Tensor& out, const Tensor& value) {
     if (wanted || out.numel() == value.numel()) write(out, value);
 }
 
-void unique2(const Tensor& self, bool sorted, bool want_inverse, bool want_counts, const DynamicOutput& values,
-             const Tensor& inverse, const DynamicOutput& counts) {
+void unique2(const Tensor& self, bool sorted, bool want_inverse, bool want_counts,
+             const DynamicOutput& values, const Tensor& inverse, const DynamicOutput& counts) {
     auto [value, place, count] = at::_unique2(self, sorted, true, true);
     values.set(value);
     write_if_wanted(want_inverse, inverse, place);
@@ -49,7 +51,8 @@ const Table table{
      }},
     {"aclnnTopk", topk},
     {"aclnnUnique",
-     [](const Tensor& self, bool sorted, bool want_inverse, const DynamicOutput& values, const Tensor& inverse) {
+     [](const Tensor& self, bool sorted, bool want_inverse, const DynamicOutput& values,
+        const Tensor& inverse) {
          auto [value, place, count] = at::_unique2(self, sorted, true, false);
          values.set(value);
          write_if_wanted(want_inverse, inverse, place);
@@ -65,19 +68,17 @@ const Table table{
      }},
     {"aclnnUniqueConsecutive", unique_consecutive},
     {"aclnnSearchSorted",
-     [](const Tensor& sequence, const Tensor& self, bool int32, bool right, const std::optional<Tensor>& sorter,
-        const Tensor& out) {
+     [](const Tensor& sequence, const Tensor& self, bool int32, bool right,
+        const std::optional<Tensor>& sorter, const Tensor& out) {
          write(out, at::searchsorted(sequence, self, int32, right, std::nullopt, sorter));
      }},
     {"aclnnSearchSorteds",
-     [](const Tensor& sequence, const Scalar& self, bool int32, bool right, const std::optional<Tensor>& sorter,
-        const Tensor& out) {
+     [](const Tensor& sequence, const Scalar& self, bool int32, bool right,
+        const std::optional<Tensor>& sorter, const Tensor& out) {
          write(out, at::searchsorted(sequence, self, int32, right, std::nullopt, sorter));
      }},
-    {"aclnnBucketize",
-     [](const Tensor& self, const Tensor& boundaries, bool int32, bool right, const Tensor& out) {
-         write(out, at::bucketize(self, boundaries, int32, right));
-     }},
+    {"aclnnBucketize", [](const Tensor& self, const Tensor& boundaries, bool int32, bool right,
+                          const Tensor& out) { write(out, at::bucketize(self, boundaries, int32, right)); }},
 };
 
 }  // namespace
