@@ -3,10 +3,6 @@
 #include <cmath>
 #include <cstring>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3")
-#endif
-
 // One body per instruction set, where the tool chain can choose among them at load time.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define NPU_PER_INSTRUCTION_SET __attribute__((target_clones("avx512f", "avx2", "default")))
