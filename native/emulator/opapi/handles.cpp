@@ -13,8 +13,20 @@ constexpr aclnnStatus kNullPointer = 161001;  // ACLNN_ERR_PARAM_NULLPTR
 constexpr aclnnStatus kInvalid = 161002;      // ACLNN_ERR_PARAM_INVALID
 
 at::Scalar read_scalar(const void* value, at::ScalarType type) {
-    // A zero-dimensional view reads every type ATen knows in one place.
-    return at::from_blob(const_cast<void*>(value), {}, at::TensorOptions().dtype(type)).item();
+    switch (type) {  // the usual ones; callers make a scalar per call of an operator
+        case at::kFloat:
+            return *static_cast<const float*>(value);
+        case at::kDouble:
+            return *static_cast<const double*>(value);
+        case at::kLong:
+            return *static_cast<const int64_t*>(value);
+        case at::kInt:
+            return *static_cast<const int32_t*>(value);
+        case at::kBool:
+            return *static_cast<const bool*>(value);
+        default:  // a zero-dimensional view reads every type ATen knows
+            return at::from_blob(const_cast<void*>(value), {}, at::TensorOptions().dtype(type)).item();
+    }
 }
 
 template <class Ref>
