@@ -1,5 +1,9 @@
 // A call by GE operator name becomes a row of the table of kernels: inputs by position, attributes in
 // the order that the row names, outputs.
+#include <algorithm>
+#include <set>
+
+#include "aclop/attribute_rule.h"
 #include "aclop/call.h"
 #include "kernels/dtype.h"
 #include "kernels/kernel.h"
@@ -78,7 +82,8 @@ struct AttributeToArg {
 /// How many of a row's parameters are inputs: the attributes are counted, and so are the outputs.
 struct Layout {
     std::size_t inputs, attributes, outputs;
-    Layout(const Kernel& kernel, std::size_t given_outputs) : attributes(kernel.attributes.size()) {
+    Layout(const Kernel& kernel, std::size_t given_outputs)
+        : attributes(std::ranges::count_if(kernel.attributes, is_parameter)) {
         const bool listed = !kernel.letters.empty() && kernel.letters.back() == 'L';
         outputs = listed ? 1 : given_outputs;
         if (kernel.letters.size() < attributes + outputs)
@@ -115,13 +120,21 @@ std::vector<Arg> input_args(const Call& call, const std::string& letters) {
 void append_attributes(Args& args, const Call& call, const Kernel& kernel) {
     static const decltype(aclopAttr::values) none;
     const auto& values = call.attributes ? call.attributes->values : none;
-    for (const auto& name : kernel.attributes) {
-        auto found = values.find(name);
-        args.push_back(found == values.end() ? Arg() : std::visit(AttributeToArg{name}, found->second));
+    std::set<std::string_view> known;
+    for (const auto& text : kernel.attributes) {
+        const AttributeRule rule(text);
+        known.insert(rule.name);
+        const auto found = values.find(rule.name);
+        const auto* value = found == values.end() ? nullptr : &found->second;
+        if (!is_parameter(text)) {
+            if (auto reason = rule.refusal(value)) throw Refusal(*reason);
+        } else {
+            args.push_back(value ? std::visit(AttributeToArg{text}, *value) : Arg());
+        }
     }
     for (const auto& [name, value] : values) {
         const bool hint = name.starts_with('_');  // for the engine: _performance_prior, _exclude_engines
-        if (!hint && std::ranges::find(kernel.attributes, name) == kernel.attributes.end())
+        if (!hint && !known.contains(name))
             throw Refusal("its attribute " + name + " is not implemented by the host emulator");
     }
 }

@@ -10,6 +10,7 @@
 #include "runtime/launch.h"
 
 using npu::emulator::fail;
+using npu::emulator::unsupported;
 
 namespace {
 
@@ -94,11 +95,6 @@ template <class T>
 std::span<T> view(T* values, int count) {
     return values == nullptr || count <= 0 ? std::span<T>()
                                            : std::span<T>(values, static_cast<std::size_t>(count));
-}
-
-aclError unsupported(const char* name, const char* advice) {
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                std::string(name) + " is not implemented by the host emulator of CANN. " + advice);
 }
 
 }  // namespace

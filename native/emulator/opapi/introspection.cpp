@@ -1,9 +1,9 @@
 // What the table of kernels holds, for tests and for the generator of docs/operators.md. Not part of CANN's
 // ABI.
 #include "kernels/kernel.h"
+#include "kernels/prototypes.h"
 #include "kernels/registry.h"
 #include "opapi/call.h"
-#include "kernels/prototypes.h"
 
 extern "C" {
 
@@ -23,6 +23,16 @@ NPU_EXPORT const char* npu_emulator_operators() {
             for (auto& attribute : kernel->attributes) lines += " " + attribute;
             lines += "\n";
         }
+        return lines;
+    }();
+    return text.c_str();
+}
+
+// The aclnn names that have a row of their own, one a line: a test looks for names that CANN does not know.
+NPU_EXPORT const char* npu_emulator_rows() {
+    static const std::string text = [] {
+        std::string lines;
+        for (auto& name : npu::emulator::aclnn_names()) lines += name + "\n";
         return lines;
     }();
     return text.c_str();

@@ -1,0 +1,96 @@
+"""Every kernel takes what CANN's prototype hands over, and docs/operators.md says what there is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+FACTS = ROOT / "native" / "cann" / "facts"
+sys.path.insert(0, str(ROOT / "ci"))
+
+import generate_operator_docs  # noqa: E402
+
+#: The letter of a C type, as native/emulator/kernels/kernel.h documents it.
+LETTERS = {
+    "aclTensor*": "T",
+    "aclScalar*": "S",
+    "aclIntArray*": "I",
+    "aclBoolArray*": "B",
+    "aclFloatArray*": "F",
+    "aclTensorList*": "L",
+    "aclScalarList*": "l",
+    "char*": "s",
+    "double": "d",
+    "float": "d",
+    "bool": "b",
+    "aclDataType": "t",
+}
+INTEGERS = {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {"int", "size_t"}
+
+
+def letter(c_type):
+    name = c_type.replace("const", "").replace(" ", "")
+    return "i" if name in INTEGERS else LETTERS[name]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return generate_operator_docs.operators()
+
+
+@pytest.fixture(scope="module")
+def prototypes():
+    return json.loads((FACTS / "aclnn.json").read_text())["ops"]
+
+
+def test_the_library_has_every_operator_of_the_facts_and_no_other(table, prototypes):
+    assert set(table.aclnn) == set(prototypes)
+    assert len(prototypes) > 1200
+
+
+def test_kernels_take_the_parameters_of_cann_s_prototypes(table, prototypes):
+    wrong = {}
+    for name in table.present:
+        expected = "".join(letter(c_type) for c_type, _ in prototypes[name])
+        if table.aclnn[name][1] != expected:
+            wrong[name] = f"CANN {expected}, kernel {table.aclnn[name][1]}"
+    assert not wrong
+
+
+def test_no_row_has_a_name_that_cann_does_not_know(prototypes):
+    """A row under a misspelt name would never be found."""
+    library = subprocess.run(
+        [sys.executable, "-c", UNKNOWN], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert library, "no rows at all"
+    assert not set(library) - set(prototypes)
+
+
+UNKNOWN = """
+import ctypes, os, torch
+library = ctypes.CDLL(os.path.join(os.environ["ASCEND_HOME_PATH"], "lib64", "libopapi.so"))
+library.npu_emulator_rows.restype = ctypes.c_char_p
+print(library.npu_emulator_rows().decode())
+"""
+
+
+def test_ge_rows_exist_in_the_graph_engine_with_their_attributes(table):
+    facts = json.loads((FACTS / "ge_ops.json").read_text())["ops"]
+    operators = facts if isinstance(facts, dict) else {record["name"]: record for record in facts}
+    wrong = {}
+    for name, (_, attributes) in table.ge.items():
+        if name not in operators:
+            wrong[name] = "no such operator"
+            continue
+        known = {attribute["name"] for attribute in operators[name]["attrs"]}
+        unknown = {text.split("=")[0].rstrip("?") for text in attributes} - known
+        if unknown:
+            wrong[name] = f"has no attribute {', '.join(sorted(unknown))}"
+    assert not wrong
+
+
+def test_the_documentation_is_up_to_date(table):
+    assert generate_operator_docs.OUTPUT.read_text() == generate_operator_docs.document(table)
