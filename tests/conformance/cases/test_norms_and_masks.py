@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 EPSILON = 1e-6
 Array = np.ndarray[Any, np.dtype[np.float64]]

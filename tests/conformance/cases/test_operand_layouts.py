@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from .operations import INPLACE, OUT, PLAIN
 from .views import READ, WRITTEN, View, view

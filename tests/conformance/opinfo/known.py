@@ -22,6 +22,7 @@ class Known:
     dtypes: tuple[str, ...]
     modes: tuple[str, ...]
     status: Status
+    differences: tuple[str, ...]  # the kinds that a wrong value may have
     reason: str
     evidence: str
 
@@ -40,33 +41,45 @@ def load(path: Path = FILE) -> list[Known]:
             raise ValueError(
                 f"{path.name}: the entry for {record.get('ops')} needs a reason and the evidence for it"
             )
-        for op in record["ops"]:
-            modes = tuple(record.get("modes", ["forward"]))
-            found.append(
-                Known(
-                    op,
-                    tuple(record["dtypes"]),
-                    modes,
-                    Status(record["status"]),
-                    record["reason"],
-                    record["evidence"],
-                )
+        found += [
+            Known(
+                op,
+                tuple(record["dtypes"]),
+                tuple(record.get("modes", ["forward"])),
+                Status(record["status"]),
+                tuple(record.get("differences", [])),
+                record["reason"],
+                record["evidence"],
             )
+            for op in record["ops"]
+        ]
     return found
 
 
 def entry_for(result: Result, entries: Iterable[Known]) -> Known | None:
-    """The entry that explains a result; one whose status is another (a crash where a wrong value is listed)
-    explains nothing.
-    """
-    return next((e for e in entries if e.covers(result) and e.status is result.status), None)
+    """The entry that explains a result: of its status, and listing every kind of difference that it has."""
+    return next(
+        (
+            entry
+            for entry in entries
+            if entry.covers(result)
+            and entry.status is result.status
+            and set(result.differences) <= set(entry.differences)
+        ),
+        None,
+    )
 
 
 def unexplained(
     results: Iterable[Result], entries: list[Known], status: Status = Status.WRONG
 ) -> list[Result]:
-    """Results with this status that no entry explains."""
-    return [result for result in results if result.status is status and entry_for(result, entries) is None]
+    """Results with a sample of this status that no entry explains."""
+
+    def explained(result: Result) -> bool:
+        entry = entry_for(result, entries)
+        return entry is not None and entry.status is status
+
+    return [result for result in results if result.counts.get(status) and not explained(result)]
 
 
 def stale(results: Iterable[Result], entries: list[Known]) -> list[tuple[Known, Result]]:

@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import re
 import signal
+import sys
 import tempfile
 import time
 from collections import deque
@@ -28,6 +29,9 @@ ENDS_ALLOWED = {Status.CRASH: 4, Status.HANG: 2, None: 12}
 _FALLBACK = re.compile(
     r"operator 'aten::(\S+?)' is not currently supported on the NPU backend and will fall back"
 )
+#: Seconds, in addition, for the first process, which imports torch and op_db.
+_START_UP = 180.0
+_ROOT = str(Path(__file__).resolve().parents[__package__.count(".") + 1])
 _ENVIRONMENT = {"ASCEND_LAUNCH_BLOCKING": "1", "OMP_NUM_THREADS": "1"}
 
 
@@ -58,6 +62,8 @@ def sweep(
     `time_out` is in seconds and holds for one sample. `target` is what the processes run.
     """
     os.environ.update(_ENVIRONMENT)
+    if _ROOT not in sys.path:  # the processes import this package by its full name
+        sys.path.insert(0, _ROOT)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([f"{__package__}.worker"])
     by_op: dict[str, list[Unit]] = {}
@@ -91,7 +97,8 @@ def _start(job: _Job, context: Any, target: Callable[..., None], folder: Path, t
     job.process = context.Process(target=target, args=(job.units, theirs, path), daemon=True)
     job.process.start()
     theirs.close()
-    job.connection, job.at, job.deadline = ours, (0, -1), time.monotonic() + time_out
+    job.connection, job.at = ours, (0, -1)
+    job.deadline = time.monotonic() + time_out + _START_UP
 
 
 def _wait(running: list[_Job], time_out: float) -> None:
@@ -124,13 +131,13 @@ def _take(job: _Job, message: tuple[Any, ...], time_out: float) -> None:
     match message:
         case ("at", int(unit), int(sample)):
             job.at = unit, sample
-        case ("sample", int(unit), status, str(text), missing, str(operands), float(seconds)):
+        case ("sample", int(unit), status, str(text), names, str(operands), float(seconds)):
             result = _result(job, unit)
             result.seconds = round(result.seconds + seconds, 3)
             if status is None:
                 result.counts["cpu refuses"] = result.counts.get("cpu refuses", 0) + 1
             else:
-                result.add(status, text, operands, missing)
+                result.add(status, text, operands, names)
         case ("note", int(unit), str(text)):
             _result(job, unit).notes.append(text)
         case ("unusable",):

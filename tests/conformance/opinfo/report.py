@@ -15,6 +15,7 @@ _COLUMNS = (
     Status.PASS,
     Status.WRONG,
     Status.MISSING,
+    Status.FAILED,
     Status.UNNAMED,
     Status.REFUSED,
     Status.CRASH,
@@ -97,6 +98,7 @@ def write_report(results: list[Result], path: Path, command: str) -> None:
         ("Hangs", Status.HANG),
         ("Errors that do not name what is missing", Status.UNNAMED),
         ("Missing operators", Status.MISSING),
+        ("Operators that do not take the sample", Status.FAILED),
         ("Refused by torch_npu", Status.REFUSED),
     ):
         left = [r for r in results if r.status is status and known.entry_for(r, entries) is None]

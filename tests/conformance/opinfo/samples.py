@@ -123,12 +123,15 @@ def _gradients(op: OpInfo, sample: Sample, operands: Any, device: str) -> Any:
     if not inputs or not outputs:
         raise NothingToDifferentiate
     source = torch.Generator().manual_seed(20)
-    cotangents = [
-        torch.randn(o.shape, dtype=o.dtype, generator=source).to(device)
-        if o.layout == torch.strided
-        else torch.ones_like(o)
-        for o in outputs
-    ]
+
+    def cotangent(output: torch.Tensor) -> torch.Tensor:
+        if output.layout != torch.strided:
+            return torch.ones_like(output)
+        # drawn in single precision and cast: the same values for an output that is double on the CPU only
+        single = torch.complex64 if output.is_complex() else torch.float32
+        return torch.randn(output.shape, dtype=single, generator=source).to(output.dtype).to(device)
+
+    cotangents = [cotangent(output) for output in outputs]
     return torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True)
 
 
