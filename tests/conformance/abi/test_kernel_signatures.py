@@ -31,6 +31,10 @@ LETTERS = {
 INTEGERS = {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {"int", "size_t"}
 
 
+#: What torch_npu sends although the operator has no such attribute (op-plugin, aclops/GruKernelNpu.cpp).
+SENT_ANYWAY = {"DynamicGRUV2Grad": {"bias_type"}}
+
+
 def letter(c_type):
     name = c_type.replace("const", "").replace(" ", "")
     return "i" if name in INTEGERS else LETTERS[name]
@@ -78,14 +82,13 @@ print(library.npu_emulator_rows().decode())
 
 
 def test_ge_rows_exist_in_the_graph_engine_with_their_attributes(table):
-    facts = json.loads((FACTS / "ge_ops.json").read_text())["ops"]
-    operators = facts if isinstance(facts, dict) else {record["name"]: record for record in facts}
+    operators = {record["name"]: record for record in json.loads((FACTS / "ge_ops.json").read_text())["ops"]}
     wrong = {}
     for name, (_, attributes) in table.ge.items():
         if name not in operators:
             wrong[name] = "no such operator"
             continue
-        known = {attribute["name"] for attribute in operators[name]["attrs"]}
+        known = {attribute["name"] for attribute in operators[name]["attrs"]} | SENT_ANYWAY.get(name, set())
         unknown = {text.split("=")[0].rstrip("?") for text in attributes} - known
         if unknown:
             wrong[name] = f"has no attribute {', '.join(sorted(unknown))}"
