@@ -14,7 +14,9 @@ echo "[test] native tests on build/native"
 run_tests build/native build/native_tests
 
 echo "[test] the same under AddressSanitizer and UndefinedBehaviorSanitizer, in build/sanitized"
+# GCC takes std::regex for uninitialised under AddressSanitizer (GCC bug 105562).
 cmake -S native -B build/sanitized -G Ninja -DPython_EXECUTABLE="$PWD/.venv/bin/python" -DNPU_SANITIZE=ON \
+    -DCMAKE_CXX_FLAGS=-Wno-maybe-uninitialized \
     > build/sanitized.log 2>&1 || { cat build/sanitized.log; exit 1; }
 cmake --build build/sanitized --target ascendcl hccl hcomm ge_runner >> build/sanitized.log 2>&1 || { cat build/sanitized.log; exit 1; }
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
