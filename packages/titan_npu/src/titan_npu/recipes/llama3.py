@@ -48,7 +48,9 @@ def llama3_debug() -> NpuTrainer.Config:
         dataloader=LocalTextDataLoader.Config(dataset="jsonl", dataset_path=str(prepared / "train.jsonl")),
         loss=CrossEntropyLoss.Config(global_vocab_size=decoder_vocab_size(model_spec)),
         optimizer=default_adamw(lr=3e-3),
-        lr_scheduler=LRSchedulersContainer.Config(warmup_steps=4, decay_ratio=0.0),
+        # A schedule of its own length: TorchTitan shortens a warm-up that is longer than training.steps, and
+        # a run stopped by a small training.steps would then not be the beginning of the longer one.
+        lr_scheduler=LRSchedulersContainer.Config(warmup_steps=4, total_steps=1_000_000, decay_ratio=0.0),
         training=TrainingConfig(
             local_batch_size=8,
             seq_len=512,
