@@ -36,6 +36,7 @@ Tensor& sign(Tensor& out, const Tensor& self) {
     return self.is_complex() ? at::sgn_out(out, self) : at::sign_out(out, self);
 }
 Tensor& angle(Tensor& out, const Tensor& self) { return at::angle_out(out, self); }
+Tensor ndtri(const Tensor& self) { return at::special_ndtri(widen(self)); }
 Tensor& square(Tensor& out, const Tensor& self) { return at::mul_out(out, self, self); }
 Tensor& copy(Tensor& out, const Tensor& self) { return out.copy_(self); }
 
@@ -80,7 +81,7 @@ const Table table{
     unary<at::erfinv_out>("aclnnErfinv", "Erfinv"),
     unary<at::lgamma_out>("aclnnLgamma"),
     unary<at::digamma_out>("aclnnDigamma"),
-    unary<at::special_ndtri_out>("aclnnNdtri", "Ndtri"),
+    value<ndtri>("aclnnNdtri", "Ndtri"),
     unary<at::special_i0e_out>(nullptr, "BesselI0e"),
     unary<at::special_i1e_out>(nullptr, "BesselI1e"),
 
