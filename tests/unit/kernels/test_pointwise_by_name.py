@@ -255,7 +255,23 @@ def test_approximate_equal():
         "ApproximateEqual",
         torch.tensor([1.0, 1.0, 1.0]).npu(),
         torch.tensor([1.0, 1.05, 1.2]).npu(),
-        0.1,
+        Float(0.1),
         out,
     )
     assert out.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "sentence"),
+    [
+        ("SwiGlu", (-1, torch.empty(3, 2)), "cannot be halved"),
+        ("GeluV2", (2, torch.empty(3, 5)), "approximate must be 0"),
+        ("Abs", (torch.empty(4, 5),), "the output has shape"),
+        ("DivMods", (Scalar(2.0), 3, torch.empty(3, 5)), "mode must be 0"),
+    ],
+    ids=["halves", "parameter", "shape", "mode"],
+)
+def test_what_is_not_supported_says_so(name, arguments, sentence, device_that_fails):
+    moved = [a.npu() if isinstance(a, torch.Tensor) else a for a in arguments]
+    with pytest.raises(RuntimeError, match=f"aclnn{name}.*{sentence}"):
+        call(name, torch.ones(3, 5).npu(), *moved)
