@@ -66,8 +66,8 @@ def _add_verbose(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the command; returns the exit code (0, 1 for an error told in one sentence, 130 after an
-    interrupt)."""
+    """Run the command; returns the exit code (0, 1 for an error told in one sentence, 130 after Ctrl-C, 143
+    after SIGTERM)."""
     arguments = _parse(argv)
     verbose = arguments.verbose or os.environ.get("TITAN_NPU_VERBOSE", "0") not in ("", "0")
     _configure_output(verbose)
@@ -142,7 +142,8 @@ def _configure_output(verbose: bool) -> None:
     logger.setLevel(logging.INFO)
     if not verbose:
         warnings.simplefilter("ignore")
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+        # What torch logs as an error is raised as one too, and told in our words.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
 

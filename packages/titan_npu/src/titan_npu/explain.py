@@ -7,7 +7,7 @@ from torchtitan.trainer import Trainer
 
 from titan_npu.errors import ConfigError, DeviceMemoryError, TitanNpuError
 
-GIB = 1 << 30
+MIB, GIB = 1 << 20, 1 << 30
 
 
 def explain(error: Exception, config: Trainer.Config) -> TitanNpuError | None:
@@ -30,7 +30,7 @@ def _out_of_memory(text: str, config: Trainer.Config) -> str:
     device = ""
     try:
         free, total = torch.npu.mem_get_info()
-        device = f"the device has {total / GIB:.1f} GiB, {free / GIB:.1f} of it free"
+        device = f"the device has {_size(total)}, {_size(free)} of it free"
     except Exception:  # a device that ran out of memory may not answer any more
         device = "the device is full"
     parameters = _parameters(config)
@@ -38,17 +38,20 @@ def _out_of_memory(text: str, config: Trainer.Config) -> str:
     if parameters:
         size = torch.finfo(torch.float32 if training.dtype == "float32" else torch.bfloat16).bits // 8
         model = (
-            f": the model's {parameters / 1e6:,.1f} M parameters take {4 * parameters * size / GIB:.1f} "
-            f"GiB with "
+            f": the model's {parameters / 1e6:,.1f} M parameters take {_size(4 * parameters * size)} with "
             f"gradients and AdamW states in {training.dtype}, and activations come on top"
         )
     return (
         f"Out of device memory{model}; {device}. Lower training.local_batch_size "
-        f"({training.local_batch_size}) or "
-        f"training.seq_len ({training.seq_len}), set activation_checkpoint=full, take a smaller model, "
-        f"or give the "
-        "device more (NPU_EMULATOR_HBM_GB on the emulator)."
+        f"({training.local_batch_size}) or training.seq_len ({training.seq_len}), set "
+        "activation_checkpoint=full, take a smaller model, or give the device more "
+        "(NPU_EMULATOR_HBM_GB on the emulator)."
     )
+
+
+def _size(count: float) -> str:
+    """Bytes for people."""
+    return f"{count / GIB:,.1f} GiB" if count >= GIB else f"{count / MIB:,.0f} MiB"
 
 
 def _parameters(config: Trainer.Config) -> int:

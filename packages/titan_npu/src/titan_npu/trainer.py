@@ -29,9 +29,6 @@ from titan_npu.metrics.processor import NpuMetricsProcessor, without_assumed_pea
 
 logger = logging.getLogger("titan_npu")
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C or SIGTERM (128 + SIGINT, as shells count it)."""
-
 
 class NpuTrainer(Trainer):
     """Trainer that stops cleanly, takes its vocabulary from the tokenizer and says what is missing in one
@@ -39,7 +36,7 @@ class NpuTrainer(Trainer):
 
     Raises:
         DataError: no tokenizer or no data where the config says (the corpus of ``data prepare`` is made when
-            missing). ConfigError: the tokenizer has more tokens than the model. SystemExit(130): from
+            missing). ConfigError: the tokenizer has more tokens than the model. SystemExit(130 or 143): from
             ``train`` after Ctrl-C or SIGTERM, when the step is done and a checkpoint is left.
     """
 
@@ -47,6 +44,19 @@ class NpuTrainer(Trainer):
     class Config(Trainer.Config):
         vocab_from_tokenizer: bool = False
         """Give the model the vocabulary size of the tokenizer instead of the recipe's"""
+
+        def __post_init__(self) -> None:
+            Trainer.Config.__post_init__(self)
+            # TorchTitan takes these as they come, and fails later, or divides by zero.
+            for name, value in (
+                ("training.steps", self.training.steps),
+                ("training.seq_len", self.training.seq_len),
+                ("training.local_batch_size", self.training.local_batch_size),
+                ("metrics.log_freq", self.metrics.log_freq),
+                ("validator.freq", self.validator.freq),
+            ):
+                if value < 1:
+                    raise ValueError(f"{name} is {value}, and must be at least 1.")
 
     step: int
 
@@ -81,7 +91,7 @@ class NpuTrainer(Trainer):
             super().train()
         if self._stop.received is not None and self.step < self.config.training.steps:
             self._leave_checkpoint(f"Stopped by {self._stop.received.name}")
-            raise SystemExit(INTERRUPTED)
+            raise SystemExit(128 + self._stop.received)  # as shells count it
         if (
             self._finished_step is not None and self._finished_step < self.step
         ):  # the data ended within a step

@@ -92,7 +92,10 @@ def compose_job(words: Sequence[str]) -> Job:
     """
     overrides = _parse(words)
     recipe = next((str(o.value()) for o in reversed(overrides) if o.key_or_group == "recipe"), DEFAULT_RECIPE)
-    config = load_recipe(recipe)()
+    try:
+        config = load_recipe(recipe)()
+    except TypeError as error:
+        raise ConfigError(f"Recipe {recipe!r} is no function without arguments: {error}.") from error
     if not isinstance(config, Trainer.Config):
         raise ConfigError(
             f"Recipe {recipe!r} returns {type(config).__qualname__}, not a torchtitan Trainer.Config."

@@ -88,7 +88,7 @@ def rebuild(value: Any, tree: Any, path: str = "") -> Any:
     try:
         return dataclasses.replace(value, **changes)
     except (ValueError, AssertionError, TypeError, NotImplementedError) as error:
-        raise ConfigError(f"{path or 'configuration'}: {error}") from error
+        raise ConfigError(f"{path}: {error}" if path else str(error)) from error
 
 
 def _changed(old: Any, branch: Any, hint: Any, path: str) -> Any:

@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torchtitan.components.dataloader import ParallelAwareDataloader
 from torchtitan.components.tokenizer import BaseTokenizer
 
@@ -88,6 +89,8 @@ class LocalTextDataLoader(ParallelAwareDataloader):
             pin_memory=config.pin_memory,
             prefetch_factor=config.prefetch_factor,
             worker_init_fn=ignore_interrupts,
+            # Its own: each start of an iterator draws a seed, which would move the trainer's generator on.
+            generator=torch.Generator().manual_seed(config.shuffle_seed or 0),
             snapshot_every_n_steps=1,
         )
 

@@ -31,7 +31,7 @@ class PackedTextDataset(IterableDataset, Stateful):
     Each data-parallel rank and each of its loader workers reads every n-th document of the epoch's order.
 
     Raises:
-        DataError: there are fewer documents than readers.
+        DataError: there are fewer documents than readers, or no text in them.
     """
 
     def __init__(
@@ -65,9 +65,11 @@ class PackedTextDataset(IterableDataset, Stateful):
         positions: list[int] = []
         while True:
             share = self._share()
+            empty = self._document == self._token == 0  # until a token of this epoch is seen
             while self._document < len(share):
                 tokens = self._encode(int(share[self._document]))
                 while self._token < len(tokens) - 1:
+                    empty = False
                     start = self._token
                     end = min(start + self._seq_len - len(inputs), len(tokens) - 1)
                     inputs += tokens[start:end]
@@ -85,6 +87,8 @@ class PackedTextDataset(IterableDataset, Stateful):
                 self._token = 0
             if not self._infinite:
                 return
+            if empty:
+                raise DataError("The documents have no text: there is nothing to train on.")
             self._epoch += 1
             self._document = 0
 

@@ -28,7 +28,9 @@ class StepReport:
     mfu_percent: float | None
 
     def fields(self) -> str:
-        mfu = f"  mfu: {self.mfu_percent:.2f}%" if self.mfu_percent is not None else ""
+        # A small run uses so little of the SoC that the figure would read 0.00%; metrics.jsonl has it.
+        told = self.mfu_percent is not None and self.mfu_percent >= 0.01
+        mfu = f"  mfu: {self.mfu_percent:.2f}%" if told else ""
         return (
             f"loss: {self.loss:8.5f}  grad_norm: {self.grad_norm:7.4f}  tps: {self.tokens_per_second:,.0f}  "
             f"memory: {self.memory_gib:.2f}GiB({self.memory_percent:.1f}%)  eta: "

@@ -138,6 +138,14 @@ class NpuMetricsProcessor(MetricsProcessor):
         self.time_last_log = time.perf_counter()
         self.device_memory_monitor.reset_peak_stats()
 
+    def log_validation(self, loss: float, step: int, extra_metrics: dict[str, Any] | None = None) -> None:
+        """See MetricsProcessor.log_validation; ``loss`` in nats per token."""
+        super().log_validation(loss, step, extra_metrics)
+        if self._reports:
+            if self._jsonl is not None:
+                self._jsonl.write({"step": step, "time": time.time(), "validation_loss": loss})
+            logger.info("validation after step %d: %.5f nats a token", step, loss)
+
     def close(self) -> None:
         self._console.close()
         if self._jsonl is not None:
@@ -154,6 +162,8 @@ _NAMES = {
     "time_metrics/data_loading(s)": "data_seconds",
     "memory/max_reserved(GiB)": "memory_gib",
     "memory/max_active(GiB)": "memory_active_gib",
+    "memory/num_alloc_retries": "allocation_retries",
+    "memory/num_ooms": "out_of_memory",
     "mfu(%)": "mfu_percent",
 }
 _LEFT_OUT = {"time_metrics/data_loading(%)", "memory/max_active(%)", "memory/max_reserved(%)"}
