@@ -16,7 +16,10 @@ def main(names: list[str]) -> int:
     """Print one line a comparison; returns 1 when a ratio is beyond its goal."""
     unknown = set(names) - set(MODULES)
     if unknown:
-        print(f"no benchmark named {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}", file=sys.stderr)
+        print(
+            f"no benchmark named {', '.join(sorted(unknown))}; there are {', '.join(MODULES)}",
+            file=sys.stderr,
+        )
         return 2
     cores = sorted(os.sched_getaffinity(0))[:2]
     beyond = False

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from titan_npu.overrides.packed_attention import PackedAttention
-from titan_npu.recipes.llama3 import debug_model
 from torchtitan.config.override import derive
 from torchtitan.models.common.attention import VarlenAttention, VarlenMetadata
+
+from titan_npu.overrides.packed_attention import PackedAttention
+from titan_npu.recipes.llama3 import debug_model
 
 VOCABULARY = 2048
 
@@ -23,9 +24,13 @@ class MaskedAttention(VarlenAttention):
     class Config(VarlenAttention.Config):
         pass
 
-    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, attention_masks: Any, **_: Any) -> torch.Tensor:
+    def forward(
+        self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, attention_masks: Any, **_: Any
+    ) -> torch.Tensor:
         q, k, v = (x.transpose(1, 2) for x in (q, k, v))
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=attention_masks, enable_gqa=True).transpose(1, 2)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=attention_masks, enable_gqa=True).transpose(
+            1, 2
+        )
 
 
 def document_mask(positions: torch.Tensor) -> torch.Tensor:

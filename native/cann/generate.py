@@ -64,7 +64,9 @@ def struct(record: Record) -> str:
         else:
             lines.append(f"    {declare(type_, field)};\n")
         checks.append(f"static_assert(offsetof({name}, {field}) == {offset});\n")
-    checks.append(f"static_assert(sizeof({name}) == {record['size']} && alignof({name}) == {record['align']});\n")
+    checks.append(
+        f"static_assert(sizeof({name}) == {record['size']} && alignof({name}) == {record['align']});\n"
+    )
     return f"{record['kind']} {name} {{\n{''.join(lines)}}};\n{''.join(checks)}"
 
 
@@ -118,7 +120,19 @@ def typedefs(records: list[Record]) -> tuple[str, str, dict[str, str]]:
 
 def header(facts: Record, enums: list[Record], constants: list[Record], includes: str) -> str:
     forward, alias, tags = typedefs(facts["typedefs"])
-    parts = [BANNER, includes, "\n", *map(constant, constants), "\n", *map(enum, enums), "\n", forward, "\n", alias, "\n"]
+    parts = [
+        BANNER,
+        includes,
+        "\n",
+        *map(constant, constants),
+        "\n",
+        *map(enum, enums),
+        "\n",
+        forward,
+        "\n",
+        alias,
+        "\n",
+    ]
     parts += map(struct, in_order(facts["structs"], tags))
     parts += ['\n#pragma GCC visibility push(default)\nextern "C" {\n']
     parts += map(prototype, facts["functions"])
@@ -137,7 +151,7 @@ def name_lookup(function: str, what: str, unknown: str, names: dict[int, str]) -
     """A C++ function from a code to its name; of two names for one code the first in the headers' order stands."""
     rows = "".join(f'        {{{code}, "{name}"}},\n' for code, name in sorted(names.items()))
     return (
-        f"/// The name of {what}, \"{unknown}\" where the headers have none.\n"
+        f'/// The name of {what}, "{unknown}" where the headers have none.\n'
         f"inline const char* {function}(int64_t code) {{\n"
         "    struct Row {\n        int64_t code;\n        const char* name;\n    };\n"
         f"    static constexpr Row rows[] = {{\n{rows}    }};\n"
@@ -172,7 +186,10 @@ def main(argv: list[str]) -> None:
     texts = {
         "acl.h": header(load("acl_runtime.json"), enums["acl_enums"], enums["acl_constants"], standard),
         "hccl.h": header(
-            load("hccl.json"), enums["hccl_enums"], enums["hccl_constants"], standard + '#include "cann/acl.h"\n'
+            load("hccl.json"),
+            enums["hccl_enums"],
+            enums["hccl_constants"],
+            standard + '#include "cann/acl.h"\n',
         ),
         "aclnn_base.h": aclnn_base(load("aclnn_base.json")),
         "error_names.h": error_names(enums),

@@ -69,7 +69,7 @@ def acl_stub(name: str, ret: str) -> str:
     if ret.endswith("*") or ret in ("aclrtBinary", "aclrtAllocatorDesc"):
         return f"{WEAK} void* {name}() {{ {loud} return nullptr; }}\n"
     if ret == "float":
-        return f"{WEAK} float {name}() {{ {loud} return __builtin_nanf(\"\"); }}\n"
+        return f'{WEAK} float {name}() {{ {loud} return __builtin_nanf(""); }}\n'
     value = -1 if ret.startswith("acl") and ret != "aclFloat16" else 0
     return f"{WEAK} long {name}() {{ {loud} return {value}; }}\n"
 
@@ -81,7 +81,7 @@ def functions(file: str) -> list[dict[str, Any]]:
 
 def acl(names: Iterable[tuple[str, str]]) -> str:
     head = (
-        '#include <cstdio>\n\n' + DECLARATIONS + "namespace {\n"
+        "#include <cstdio>\n\n" + DECLARATIONS + "namespace {\n"
         "/// For functions that cannot return an error code.\n"
         "[[maybe_unused]] void say(int) {\n"
         '    std::fprintf(stderr, "%s\\n", npu::emulator::recent_sentence());\n}\n}  // namespace\n\n'
@@ -121,7 +121,9 @@ def ge(library: str) -> str:
 def main(argv: list[str]) -> None:
     match argv[1:]:
         case ["acl", output]:
-            declared = [(f["name"], f["ret"]) for f in functions("acl_runtime.json") if f["header"] not in ELSEWHERE]
+            declared = [
+                (f["name"], f["ret"]) for f in functions("acl_runtime.json") if f["header"] not in ELSEWHERE
+            ]
             known = {name for name, _ in declared}
             text = acl(declared + [(name, "aclError") for name in ACL_EXTRA if name not in known])
         case ["names", output, *names]:

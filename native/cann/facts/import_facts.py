@@ -33,8 +33,17 @@ def _functions(facts: Record) -> list[Record]:
 
 
 def _struct(name: str, fact: Record) -> Record:
-    fields = [["" if "(anonymous" in f["name"] else f["name"], f["type"], f["offset"], f["size"]] for f in fact["fields"]]
-    return {"name": name, "kind": fact["kind"], "size": fact["size"], "align": fact["align"], "fields": fields}
+    fields = [
+        ["" if "(anonymous" in f["name"] else f["name"], f["type"], f["offset"], f["size"]]
+        for f in fact["fields"]
+    ]
+    return {
+        "name": name,
+        "kind": fact["kind"],
+        "size": fact["size"],
+        "align": fact["align"],
+        "fields": fields,
+    }
 
 
 def _typedefs(facts: Record) -> list[Record]:
@@ -42,12 +51,15 @@ def _typedefs(facts: Record) -> list[Record]:
 
 
 def _enums(facts: Record) -> list[Record]:
-    return [{"name": n, "underlying": e["underlying"], "values": e["values"]} for n, e in facts["enums"].items()]
+    return [
+        {"name": n, "underlying": e["underlying"], "values": e["values"]} for n, e in facts["enums"].items()
+    ]
 
 
 def _constants(facts: Record) -> list[Record]:
     return [
-        {"name": n, "kind": c["kind"], "value": c["value"]} | ({"header": c["header"]} if "header" in c else {})
+        {"name": n, "kind": c["kind"], "value": c["value"]}
+        | ({"header": c["header"]} if "header" in c else {})
         for n, c in facts["constants"].items()
     ]
 
@@ -66,7 +78,9 @@ def _hccl(facts: Record) -> Record:
     bundled = facts["torch_npu_bundled"]["functions"]
     only = [name for name, why in facts["diff_vs_torch_npu"].items() if why.startswith("only in torch_npu")]
     compact["functions"] += [_function(name, bundled[name]) for name in only]
-    compact["config_layouts"] = [{"size": v["size"], "last_field": v["last_field"]} for v in facts["HcclCommConfig_variants"]]
+    compact["config_layouts"] = [
+        {"size": v["size"], "last_field": v["last_field"]} for v in facts["HcclCommConfig_variants"]
+    ]
     return compact
 
 
@@ -80,7 +94,9 @@ def _aclnn_base(facts: Record) -> Record:
 
 def _ge_ops(facts: Record) -> Record:
     drop = {"source", "path", "comment", "line"}
-    ops = [{"name": name} | {k: v for k, v in op.items() if k not in drop} for name, op in facts["ops"].items()]
+    ops = [
+        {"name": name} | {k: v for k, v in op.items() if k not in drop} for name, op in facts["ops"].items()
+    ]
     return {"sources": facts["sources"], "ops": ops}
 
 

@@ -14,7 +14,6 @@ namespace {
 
 using emulator::Arg;
 using emulator::Args;
-using emulator::fail;
 using emulator::Kernel;
 using emulator::TensorArg;
 
@@ -213,9 +212,10 @@ std::unique_ptr<Operation> prepare(const Call& call, const Kernel& kernel, Sinks
 aclError execute(const Call& call) {
     const auto* kernel = emulator::find_ge(call.type);
     if (kernel == nullptr)
-        return fail(ACL_ERROR_OP_NOT_FOUND, std::string("GE operator ") + call.type +
-                                                " is not implemented by the host emulator of CANN; "
-                                                "docs/operators.md lists what is");
+        return emulator::refuse(call.stream, ACL_ERROR_OP_NOT_FOUND,
+                                std::string("GE operator ") + call.type +
+                                    " is not implemented by the host emulator of CANN; "
+                                    "docs/operators.md lists what is");
     Sinks sinks;
     if (const aclError code = emulator::launch(call.stream, prepare(call, *kernel, sinks));
         code != ACL_SUCCESS)
@@ -236,7 +236,7 @@ npu_emulator_aclop_execute(const npu::aclop::Call& call) {
     try {
         return npu::aclop::execute(call);
     } catch (const std::exception& error) {
-        return npu::emulator::fail(ACL_ERROR_INVALID_PARAM,
-                                   std::string("GE operator ") + call.type + ": " + error.what());
+        return npu::emulator::refuse(call.stream, ACL_ERROR_INVALID_PARAM,
+                                     std::string("GE operator ") + call.type + ": " + error.what());
     }
 }

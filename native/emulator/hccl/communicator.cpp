@@ -11,7 +11,7 @@
 #include <iterator>
 #include <mutex>
 #include <random>
-#include <regex>
+#include <string_view>
 #include <unordered_map>
 
 #include "cann/error_names.h"
@@ -109,9 +109,10 @@ HcclResult count_ranks(const char* path, uint32_t* ranks, const char* function) 
                                                     (path == nullptr ? "(null)" : path) + " cannot be read");
     }
     const std::string text((std::istreambuf_iterator<char>(file)), {});
-    static const std::regex pattern(R"("rank_id"\s*:)");
-    *ranks =
-        static_cast<uint32_t>(std::distance(std::sregex_iterator(text.begin(), text.end(), pattern), {}));
+    constexpr std::string_view key = "\"rank_id\"";
+    *ranks = 0;
+    for (std::size_t at = text.find(key); at != std::string::npos; at = text.find(key, at + key.size()))
+        ++*ranks;
     if (*ranks > 0) return HCCL_SUCCESS;
     return refuse(HCCL_E_PARA, std::string(function) + ": the rank table " + path + " names no rank_id");
 }

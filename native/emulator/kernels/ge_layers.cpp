@@ -78,6 +78,9 @@ void add_softmax_dropout_grad(const Tensor& grad, const Tensor& mask, const Tens
 }
 
 const Table table{
+    // tanhx is what the forward pass may have kept: it is a function of x.
+    {Ge{"MishGrad"}, [](const Tensor& grad, const Tensor& x, std::optional<Tensor>,
+                        const Tensor& x_grad) { write(x_grad, at::mish_backward(widen(grad), widen(x))); }},
     {Ge{"Swish", {"scale"}}, swish},
     {Ge{"SwishGrad", {"scale"}}, swish_grad},
     {Ge{"BatchMatMul", {"adj_x1", "adj_x2"}}, batch_matmul},

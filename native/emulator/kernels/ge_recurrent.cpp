@@ -238,8 +238,9 @@ const Table table{
          "cell_clip?=-1", "num_proj?=0", "time_major?=true", "activation?=tanh", "forget_bias?=0",
          "is_training?=true|false"}},
      dynamic_rnn},
+    // torch_npu's "LSTM" becomes a bool on its way here (a const char* where a std::string is meant).
     {Ge{"DynamicRNNGrad",
-        {"direction", "gate_order", "cell_type?=LSTM", "cell_depth?=0|1", "use_peephole?=false",
+        {"direction", "gate_order", "cell_type?=LSTM|true", "cell_depth?=0|1", "use_peephole?=false",
          "keep_prob?=-1|1", "cell_clip?=-1", "num_proj?=0", "time_major?=true", "forget_bias?=0"}},
      dynamic_rnn_grad},
     {Ge{"DynamicRNNV2",

@@ -1,6 +1,7 @@
-"""Writes libopapi's entry points, and the table of prototypes that kernels look parameters up in, from CANN's prototypes (native/cann/facts/aclnn.json).
+"""Writes libopapi's entry points and the table of prototypes, from CANN's own (native/cann/facts/aclnn.json).
 
 Every operator gets its two phases, implemented or not: the ones without a kernel answer with an error that names them.
+The table is what kernels of many versions look their parameters up in.
 """
 
 import argparse
@@ -56,7 +57,8 @@ def prototypes(operators: list[tuple[str, list[list[str]]]]) -> str:
     return (
         '#include "kernels/prototypes.h"\n\n#include <algorithm>\n\nnamespace npu::emulator {\n\n'
         "// A function's static: tables of kernels ask for it while the library loads.\n"
-        f"const std::vector<Prototype>& prototypes() {{\n    static const std::vector<Prototype> all{{\n{rows}    }};\n    return all;\n}}\n\n"
+        "const std::vector<Prototype>& prototypes() {\n"
+        f"    static const std::vector<Prototype> all{{\n{rows}    }};\n    return all;\n}}\n\n"
         "const Prototype* find_prototype(std::string_view aclnn) {\n    auto& all = prototypes();\n"
         "    auto found = std::lower_bound(all.begin(), all.end(), aclnn,\n"
         "                                  [](const Prototype& row, std::string_view name) { return row.name < name; });\n"

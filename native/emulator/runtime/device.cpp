@@ -1,8 +1,9 @@
 // Initialisation, devices, and waiting for all of a device's work.
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <regex>
 
 #include "runtime.h"
 #include "timeout.h"
@@ -10,6 +11,15 @@
 using namespace npu::emulator;
 
 namespace {
+
+/// The number after `"key":` in JSON text, in quotes or not; -1 if the key is not there or no number follows.
+int32_t number_of(const std::string& text, const std::string& key) {
+    std::size_t at = text.find('"' + key + '"');
+    if (at == std::string::npos) return -1;
+    at = text.find_first_not_of(" \t\r\n:\"", at + key.size() + 2);
+    if (at == std::string::npos || !std::isdigit(static_cast<unsigned char>(text[at]))) return -1;
+    return std::atoi(text.c_str() + at);
+}
 
 /// Reads what the emulator honours of aclInit's JSON: the default device. What it cannot honour is refused.
 aclError read_init_config(const char* path, int32_t* default_device) {
@@ -25,8 +35,7 @@ aclError read_init_config(const char* path, int32_t* default_device) {
             "aclInit: " + std::string(path) + " asks for " + key +
                 ", and the host emulator of CANN has neither operator dumps nor a profiler; remove it");
     }
-    static const std::regex pattern(R"re("default_device"\s*:\s*"?(\d{1,4})"?)re");
-    if (std::smatch match; std::regex_search(text, match, pattern)) *default_device = std::stoi(match[1]);
+    *default_device = number_of(text, "default_device");
     return ACL_SUCCESS;
 }
 

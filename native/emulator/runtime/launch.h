@@ -55,6 +55,11 @@ bool on_compute_engine();
 /// Stores the sentence as the calling thread's aclGetRecentErrMsg and returns the code.
 aclError fail(aclError code, std::string sentence);
 
+/// fail() for work that cannot be put on the stream. On a framework's launch thread (torch_npu's task queue)
+/// the device keeps the error too, as if the work had failed there: such a queue tells its user once, then
+/// drops everything handed to it in silence, and the user would read stale memory.
+aclError refuse(aclrtStream stream, aclError code, std::string sentence);
+
 /// Stores the sentence as it is, for libraries whose codes are not ACL's.
 void set_recent_sentence(std::string sentence);
 

@@ -106,7 +106,9 @@ def test_compressed_sparse_modes(mode, sq, skv):
     run_and_check(q, k, v, "BNSD", visible, torch.float32, sparse_mode=mode, atten_mask=mask, **options)
 
 
-@pytest.mark.parametrize("shape", [(6, 8), (1, 1, 6, 8), (2, 1, 6, 8), (2, 4, 6, 8), (2, 4, 1, 8), (2, 1, 1, 8)])
+@pytest.mark.parametrize(
+    "shape", [(6, 8), (1, 1, 6, 8), (2, 1, 6, 8), (2, 4, 6, 8), (2, 4, 1, 8), (2, 1, 1, 8)]
+)
 @pytest.mark.parametrize("mode", [0, 1])
 def test_masks_broadcast_as_in_sdpa(mode, shape):
     q, k, v = random_qkv(2, 4, 4, 6, 8, 16, torch.float32)
@@ -165,7 +167,9 @@ def test_packed_sequences_attend_within_themselves(causal, kv_heads, lengths, dt
 
 def test_softmax_statistics_are_the_rows_max_and_sum():
     q, k, v = random_qkv(2, 3, 3, 4, 600, 16, torch.float32)
-    _, row_max, row_sum, *_ = torch_npu.npu_fusion_attention(*(x.npu() for x in (q, k, v)), 3, "BNSD", scale=0.3)
+    _, row_max, row_sum, *_ = torch_npu.npu_fusion_attention(
+        *(x.npu() for x in (q, k, v)), 3, "BNSD", scale=0.3
+    )
     scores = 0.3 * q.double() @ k.double().transpose(-1, -2)
     highest = scores.amax(-1, keepdim=True)
     check(row_max, highest.expand(2, 3, 4, 8), torch.float32)
@@ -176,7 +180,9 @@ def test_dropout_keeps_the_expected_share_and_scales_it():
     q, k, v = random_qkv(1, 4, 4, 64, 256, 16, torch.float32)
     v = torch.ones_like(v)  # then the output is the sum of the kept, scaled probabilities: 1 on average
     torch.npu.manual_seed(0)
-    out = torch_npu.npu_fusion_attention(*(x.npu() for x in (0 * q, k, v)), 4, "BNSD", keep_prob=0.75)[0].cpu()
+    out = torch_npu.npu_fusion_attention(*(x.npu() for x in (0 * q, k, v)), 4, "BNSD", keep_prob=0.75)[
+        0
+    ].cpu()
     kept = out[..., 0] * 0.75 * 256  # uniform probabilities of 1/256, scaled by 1/0.75
     assert torch.allclose(kept, kept.round(), atol=1e-2)
     assert abs(kept.mean().item() - 192) < 1.5  # binomial: sd of the mean over 256 rows is 0.43

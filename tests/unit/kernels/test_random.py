@@ -1,4 +1,4 @@
-"""Random numbers on npu: the documented generator, its distributions, and what a seed and a state reproduce."""
+"""Random numbers on npu: the documented generator, its distributions, what a seed and a state reproduce."""
 
 import os
 import subprocess
@@ -23,10 +23,15 @@ def seeded():
 
 
 def philox(seed, offset, blocks):
-    """Philox4x32-10 as in the paper: key = seed, counter = offset and the block's number. [blocks, 4] uint32."""
+    """Philox4x32-10 as published: key = seed, counter = offset and block number. [blocks, 4] uint32."""
     mask = np.uint64(0xFFFFFFFF)
     block = np.arange(blocks, dtype=np.uint64)
-    word = [np.full(blocks, offset, np.uint64) & mask, np.full(blocks, offset >> 32, np.uint64), block & mask, block >> 32]
+    word = [
+        np.full(blocks, offset, np.uint64) & mask,
+        np.full(blocks, offset >> 32, np.uint64),
+        block & mask,
+        block >> 32,
+    ]
     key = [seed & 0xFFFFFFFF, seed >> 32]
     for _ in range(10):
         first, second = word[0] * np.uint64(0xD2511F53), word[2] * np.uint64(0xCD9E8D57)
@@ -86,7 +91,9 @@ def test_normal_takes_tensors_of_means_and_deviations():
     torch.testing.assert_close(drawn.std(0), torch.arange(5.0).double(), atol=0.15, rtol=0)
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.float32])
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.float32]
+)
 def test_random_draws_every_integer_of_the_range_equally_often(dtype):
     drawn = torch.empty(COUNT, dtype=dtype, device="npu").random_(3, 20).cpu().long()
     counts = torch.bincount(drawn, minlength=20)

@@ -81,7 +81,7 @@ def _of_module(path: Path, folder: Path) -> Iterator[Document]:
 
 
 def _pieces(source: str, parsed: ast.Module) -> Iterator[str]:
-    """``source`` cut between top-level statements into pieces of PIECE characters or more (the last may be less).
+    """``source`` cut between top-level statements, in pieces of PIECE characters or more but for the last.
 
     A statement longer than LONG_PIECE is cut between lines, so that no module fills batches on its own.
     """
