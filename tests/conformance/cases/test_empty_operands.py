@@ -142,7 +142,7 @@ def test_the_largest_of_nothing_is_an_error(name: str) -> None:
     # in a process of its own: an error that an operator meets on the device stays with the device
     program = f"import torch; print(torch.{name}(torch.empty(0, 4, device='npu:0'), 0))"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ended.returncode == 1 and not ended.stdout
+    assert ended.returncode == 1 and "tensor" not in ended.stdout  # torch_npu's own log line may be there
     assert "Error" in ended.stderr
 
 
