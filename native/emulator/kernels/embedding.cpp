@@ -2,6 +2,7 @@
 // gradients.
 #include <ATen/Parallel.h>
 
+#include "kernels/indices.h"
 #include "kernels/rows.h"
 #include "kernels/widen.h"
 
@@ -15,7 +16,7 @@ void embedding(const Tensor& weight, const Tensor& indices, const Tensor& out) {
     shape.push_back(weight.size(-1));
     TORCH_CHECK(out.sizes() == at::IntArrayRef(shape), "out has shape ", out.sizes(), ", the result has ",
                 at::IntArrayRef(shape));
-    const auto flat = indices.reshape({-1});
+    const auto flat = checked_index(indices, weight.size(0), 0).reshape({-1});
     if (!out.is_contiguous() || out.scalar_type() != weight.scalar_type()) {
         return write(out, weight.index_select(0, flat).reshape(shape));
     }
