@@ -3,7 +3,7 @@
 ``stubs.py acl OUTPUT``, ``stubs.py hccl OUTPUT``: C functions from the facts. They are weak, so that an implementation
 in the same library takes their place and there is no list of what is missing to keep up to date.
 ``stubs.py ge LIBRARY OUTPUT``: C++ functions of the graph engine that belong to that library, which throw.
-``stubs.py names OUTPUT NAME...``: C functions without a prototype in the facts.
+``stubs.py names NAME... OUTPUT``: C functions without a prototype in the facts.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def main(argv: list[str]) -> None:
             ]
             known = {name for name, _ in declared}
             text = acl(declared + [(name, "aclError") for name in ACL_EXTRA if name not in known])
-        case ["names", output, *names]:
+        case ["names", *names, output]:
             text = acl((name, "aclError") for name in names)
         case ["hccl", output]:
             text = hccl()

@@ -58,7 +58,8 @@ def enum_assertions() -> str:
             lines.append(f"static_assert(std::is_same_v<std::underlying_type_t<{enum['name']}>, {enum['underlying']}>);")
         for constant in enums[f"{part}_constants"]:
             if constant["kind"] != "string":
-                lines.append(f"static_assert({constant['name']} == {constant['value']});")
+                suffix = "ULL" if constant["value"] > 0x7FFFFFFF else ""
+                lines.append(f"static_assert({constant['name']} == {constant['value']}{suffix});")
     return "\n".join(lines)
 
 
