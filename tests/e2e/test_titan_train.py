@@ -40,11 +40,13 @@ class NoisyTrainer(NpuTrainer):
         pass
 
     def train_step(self, data_iterator):
+        super().train_step(data_iterator)  # first: after a validation FSDP still holds gathered copies
         size = 1e-2 * (random.random() + torch.rand(()).item())
         with torch.no_grad():
-            for parameter in self.model_parts[0].parameters():
-                parameter.add_(torch.randn_like(parameter), alpha=size)
-        super().train_step(data_iterator)
+            for optimizer in self.optimizers:
+                for group in optimizer.param_groups:
+                    for parameter in group["params"]:
+                        parameter.add_(torch.randn_like(parameter), alpha=size)
 
 
 def noisy():

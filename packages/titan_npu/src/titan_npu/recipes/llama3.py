@@ -52,7 +52,7 @@ def llama3_debug() -> NpuTrainer.Config:
         # a run stopped by a small training.steps would then not be the beginning of the longer one.
         lr_scheduler=LRSchedulersContainer.Config(warmup_steps=4, total_steps=1_000_000, decay_ratio=0.0),
         training=TrainingConfig(
-            local_batch_size=8,
+            local_batch_size=16,
             seq_len=512,
             steps=30,
             mixed_precision_param="float32",
