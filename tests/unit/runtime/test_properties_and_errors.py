@@ -34,7 +34,9 @@ def fresh(acl: Acl, python: Python):
 def test_an_error_has_its_code_its_name_and_a_sentence_once(acl: Acl) -> None:
     assert acl.code("aclrtSetDevice", 99) == 107001
     sentence = acl.sentence()
-    assert sentence.startswith("ACL_ERROR_RT_INVALID_DEVICEID (107001): aclrtSetDevice: there is no device 99")
+    assert sentence.startswith(
+        "ACL_ERROR_RT_INVALID_DEVICEID (107001): aclrtSetDevice: there is no device 99"
+    )
     assert "NPU_EMULATOR_DEVICES" in sentence
     assert acl.sentence() == ""
 
@@ -55,7 +57,9 @@ def test_a_thread_without_a_device_is_told_to_set_one(fresh) -> None:
 
 def test_the_default_device_of_the_configuration_serves_every_thread(fresh, tmp_path: Path) -> None:
     config = tmp_path / "acl.json"
-    config.write_text(json.dumps({"dump": {"dump_scene": "lite_exception"}, "defaultDevice": {"default_device": "3"}}))
+    config.write_text(
+        json.dumps({"dump": {"dump_scene": "lite_exception"}, "defaultDevice": {"default_device": "3"}})
+    )
     out = fresh(
         f"print(acl.aclInit({str(config)!r}.encode()))\n"
         "device, stream = ctypes.c_int32(), ctypes.c_void_p()\n"
@@ -85,7 +89,9 @@ def test_a_configuration_that_cannot_be_honoured_is_refused(
 
 
 def test_initialising_twice_and_finalising_unasked_are_errors(fresh) -> None:
-    out = fresh("print(acl.aclFinalize(), acl.aclInit(None), acl.aclInit(None), acl.aclFinalize(), acl.aclFinalize())")
+    out = fresh(
+        "print(acl.aclFinalize(), acl.aclInit(None), acl.aclInit(None), acl.aclFinalize(), acl.aclFinalize())"
+    )
     assert out.split() == ["100001", "0", "100002", "0", "100001"]
 
 
@@ -113,9 +119,12 @@ def test_the_environment_sets_devices_memory_and_soc(fresh) -> None:
         ("NPU_EMULATOR_SOC", "Ascend999", "the emulator knows Ascend910B1"),
     ],
 )
-def test_a_bad_setting_is_named_with_its_value_and_the_way_out(fresh, variable: str, value: str, advice: str) -> None:
+def test_a_bad_setting_is_named_with_its_value_and_the_way_out(
+    fresh, variable: str, value: str, advice: str
+) -> None:
     out = fresh(
-        "count = ctypes.c_uint32()\nprint(acl.aclrtGetDeviceCount(ctypes.byref(count)), sentence())", **{variable: value}
+        "count = ctypes.c_uint32()\nprint(acl.aclrtGetDeviceCount(ctypes.byref(count)), sentence())",
+        **{variable: value},
     )
     assert not out.startswith("0 ")
     assert f'{variable} is "{value}"' in out

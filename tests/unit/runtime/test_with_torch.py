@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -139,7 +138,7 @@ def test_the_error_of_a_blocking_operator_comes_at_once_and_a_reset_ends_it(torc
 
 @pytest.mark.parametrize("status", [0, 3])
 def test_exit_with_work_queued_and_tensors_alive_is_clean(torch_run, status: int) -> None:
-    shared = set(os.listdir("/dev/shm"))
+    shared = set(Path("/dev/shm").iterdir())
     torch_run(
         "import sys\n"
         "x = torch.randn(400, 400, device='npu')\n"
@@ -149,7 +148,7 @@ def test_exit_with_work_queued_and_tensors_alive_is_clean(torch_run, status: int
         f"kept = [x, y]; sys.exit({status})",
         status=status,
     )
-    assert set(os.listdir("/dev/shm")) <= shared
+    assert set(Path("/dev/shm").iterdir()) <= shared
 
 
 def test_exit_without_synchronising_the_interpreter_is_clean(torch_run) -> None:
