@@ -21,7 +21,9 @@ def facts(name: str) -> dict[str, Any]:
 @cache
 def symbols(library: Path, *options: str) -> dict[str, str]:
     """Name -> kind letter of `nm` for the dynamic symbols of a library, without versions."""
-    out = subprocess.run(["nm", "-D", *options, str(library)], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        ["nm", "-D", *options, str(library)], capture_output=True, text=True, check=True
+    ).stdout
     return {words[-1].split("@")[0]: words[-2] for words in map(str.split, out.splitlines())}
 
 

@@ -22,7 +22,9 @@ def package_folder(name: str) -> Path:
 def clients() -> list[Path]:
     """The libraries of the torch_npu wheel that link against CANN."""
     folder = package_folder("torch_npu")
-    found = [p for p in sorted(folder.rglob("*.so")) if p.name != "libop_plugin_atb.so"]  # needs ATB, not CANN
+    found = [
+        p for p in sorted(folder.rglob("*.so")) if p.name != "libop_plugin_atb.so"
+    ]  # needs ATB, not CANN
     assert found, "torch_npu is not installed"
     return found
 
@@ -39,7 +41,9 @@ def test_every_name_the_wheel_links_against_is_exported_by_a_library_it_names(to
         # What a system library exports carries a version in nm's output; the linker's own are weak.
         undefined = {n for n, kind in symbols(library, "--undefined-only").items() if kind == "U"}
         wanted = undefined - elsewhere - system_names(library)
-        missing += [(library.name, n) for n in wanted if not any(toolkit.found_in(soname, n) for soname in named)]
+        missing += [
+            (library.name, n) for n in wanted if not any(toolkit.found_in(soname, n) for soname in named)
+        ]
     assert not missing
 
 
@@ -77,7 +81,9 @@ NOT_INSTALLED = {
 
 
 @pytest.mark.parametrize("record", facts("torch_npu_dlsym.json")["libraries"], ids=lambda r: r["library"])
-def test_every_name_torch_npu_looks_up_is_found_in_the_library_it_asks(toolkit: Toolkit, record: dict) -> None:
+def test_every_name_torch_npu_looks_up_is_found_in_the_library_it_asks(
+    toolkit: Toolkit, record: dict
+) -> None:
     if record["library"] in NOT_INSTALLED:
         assert not toolkit.path(record["library"]).exists()
         return
@@ -87,7 +93,10 @@ def test_every_name_torch_npu_looks_up_is_found_in_the_library_it_asks(toolkit: 
 
 def test_every_function_of_the_facts_is_exported_once(toolkit: Toolkit) -> None:
     """aclop's compiler functions by their own library only: libascendcl is searched first."""
-    runtime, compiler = exported(toolkit.path("libascendcl.so")), exported(toolkit.path("libacl_op_compiler.so"))
+    runtime, compiler = (
+        exported(toolkit.path("libascendcl.so")),
+        exported(toolkit.path("libacl_op_compiler.so")),
+    )
     for function in facts("acl_runtime.json")["functions"]:
         owner = compiler if function["header"] == "acl_op_compiler.h" else runtime
         other = runtime if owner is compiler else compiler
@@ -113,7 +122,9 @@ def test_the_libraries_export_nothing_by_accident(toolkit: Toolkit) -> None:
 
 def test_each_library_carries_its_own_soname(toolkit: Toolkit) -> None:
     for library in sorted((toolkit.folder / "lib64").glob("*.so")):
-        out = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(
+            ["readelf", "-d", str(library)], capture_output=True, text=True, check=True
+        ).stdout
         assert f"Library soname: [{library.name}]" in out
         assert "RPATH" not in out
         for line in out.splitlines():

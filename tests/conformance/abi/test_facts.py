@@ -42,7 +42,9 @@ def normal(type_: str) -> str:
 def assertions(file: str) -> str:
     lines = []
     for function in facts(file)["functions"]:
-        types = [normal(type_) for _, type_ in function["params"]] + (["..."] if function.get("variadic") else [])
+        types = [normal(type_) for _, type_ in function["params"]] + (
+            ["..."] if function.get("variadic") else []
+        )
         aliases = ", ".join(f"std::type_identity_t<{t}>" if t != "..." else t for t in types)
         expected = f"std::type_identity_t<{function['ret']}> (*)({aliases})"
         lines.append(f"static_assert(std::is_same_v<decltype(&{function['name']}), {expected}>);")
@@ -55,7 +57,9 @@ def enum_assertions() -> str:
     for part in ("acl", "hccl"):
         for enum in enums[f"{part}_enums"]:
             lines += [f"static_assert(static_cast<int64_t>({n}) == {v});" for n, v in enum["values"].items()]
-            lines.append(f"static_assert(std::is_same_v<std::underlying_type_t<{enum['name']}>, {enum['underlying']}>);")
+            lines.append(
+                f"static_assert(std::is_same_v<std::underlying_type_t<{enum['name']}>, {enum['underlying']}>);"
+            )
         for constant in enums[f"{part}_constants"]:
             if constant["kind"] != "string":
                 suffix = "ULL" if constant["value"] > 0x7FFFFFFF else ""
@@ -95,8 +99,12 @@ def test_error_codes_have_their_names(tmp_path: Path) -> None:
         "int main() { for (int code : {0, 107002, 207001, 507015, 100000, -1}) std::puts(npu::cann::error_name(code));\n"
         "std::puts(npu::cann::hccl_result_name(5)); }\n"
     )
-    subprocess.run(["c++", "-std=c++20", f"-I{tmp_path}", str(source), "-o", str(tmp_path / "names")], check=True)
-    assert subprocess.run([tmp_path / "names"], capture_output=True, text=True, check=True).stdout.split("\n")[:7] == [
+    subprocess.run(
+        ["c++", "-std=c++20", f"-I{tmp_path}", str(source), "-o", str(tmp_path / "names")], check=True
+    )
+    assert subprocess.run([tmp_path / "names"], capture_output=True, text=True, check=True).stdout.split(
+        "\n"
+    )[:7] == [
         "ACL_SUCCESS",
         "ACL_ERROR_RT_CONTEXT_NULL",
         "ACL_ERROR_RT_MEMORY_ALLOCATION",
