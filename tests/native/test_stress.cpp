@@ -1,5 +1,6 @@
-// Many threads, streams and events at once: each stream's work stays in order, waits hold, nothing is lost, and
-// what is destroyed or freed while work uses it stays until that work is done. For the sanitizers above all.
+// Many threads, streams and events at once: each stream's work stays in order, waits hold, nothing is lost,
+// and what is destroyed or freed while work uses it stays until that work is done. For the sanitizers above
+// all.
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -67,7 +68,8 @@ void hop_between_streams() {
     for (aclrtStream stream : streams) OK(aclrtDestroyStream(stream));
 }
 
-// Copies of several sizes follow each other from buffer to buffer; the buffers are freed while queued work reads them.
+// Copies of several sizes follow each other from buffer to buffer; the buffers are freed while queued work
+// reads them.
 void copy_through_buffers() {
     OK(aclrtSetDevice(0));
     constexpr std::array<std::size_t, 3> sizes{64, 100'000, 2'000'000};
