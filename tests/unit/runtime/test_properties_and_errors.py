@@ -151,7 +151,8 @@ def test_core_counts_and_versions_agree_with_each_other(acl: Acl, toolkit_folder
 
 
 def test_system_parameters_begin_at_zero_and_a_context_has_its_own(acl: Acl) -> None:
-    value = c_int64(7)
+    value, context = c_int64(7), c_void_p()
+    acl.call("aclrtCreateContext", byref(context), 0)  # torch may have set the primary one's
     acl.call("aclrtGetSysParamOpt", 2, byref(value))
     assert value.value == 0
     acl.call("aclrtSetSysParamOpt", 2, c_int64(1))
@@ -165,6 +166,8 @@ def test_system_parameters_begin_at_zero_and_a_context_has_its_own(acl: Acl) -> 
     acl.call("aclrtSetSysParamOpt", 2, c_int64(0))
     with pytest.raises(AclError, match="not one of aclSysParamOpt"):
         acl.call("aclrtSetSysParamOpt", 99, c_int64(0))
+    acl.call("aclrtDestroyContext", context)
+    acl.call("aclrtSetDevice", 0)
 
 
 def test_a_fork_of_a_process_that_used_a_device_is_told_so(fresh) -> None:
