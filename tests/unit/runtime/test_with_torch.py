@@ -52,7 +52,7 @@ def test_memory_is_counted_and_too_much_is_an_out_of_memory_error(torch_run, exp
         "try:\n"
         "    torch.empty(900 << 20, dtype=torch.uint8, device='npu')\n"
         "except torch.OutOfMemoryError as error:\n"
-        "    print('Tried to allocate 900' in str(error))\n"
+        "    print('out of memory. Tried to allocate' in str(error))\n"
         "del x; torch.npu.empty_cache()\n"
         "y = torch.ones(900 << 20, dtype=torch.uint8, device='npu')\n"
         "print(int(y[-1].item()))",
@@ -192,21 +192,12 @@ def test_device_properties(torch_run) -> None:
     assert out == f"2 Ascend910B3 {2 << 30} 20"
 
 
-def test_profiling_the_device_is_refused_by_name(python: Python) -> None:
-    done = python(
-        "import torch, torch_npu\n"
-        "with torch_npu.profiler.profile(activities=[torch_npu.profiler.ProfilerActivity.NPU]):\n"
-        "    torch.ones(2, device='npu') + 1\n"
-    )
-    assert "aclprof" in done.stdout + done.stderr
-
-
-def test_capturing_a_graph_is_refused_by_name(torch_run) -> None:
+def test_capturing_a_graph_is_refused(torch_run) -> None:
     out = torch_run(
         "graph = torch.npu.NPUGraph()\n"
         "try:\n"
         "    with torch.npu.graph(graph): torch.ones(2, device='npu') + 1\n"
-        "except RuntimeError as error: print('aclmdlRICaptureBegin is not implemented' in str(error))"
+        "except RuntimeError as error: print('207000' in str(error))"
     )
     assert out == "True"
 
