@@ -31,7 +31,7 @@ aclError read_init_config(const char* path, int32_t* default_device) {
     for (const char* key : {"\"dump_list\"", "\"dump_path\"", "\"profiler\""}) {
         if (text.find(key) == std::string::npos) continue;
         return fail(
-            ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            ACL_ERROR_API_NOT_SUPPORT,
             "aclInit: " + std::string(path) + " asks for " + key +
                 ", and the host emulator of CANN has neither operator dumps nor a profiler; remove it");
     }

@@ -84,7 +84,6 @@ void Scheduler::start_thread(Engine engine) {
     static constexpr const char* names[] = {"npu-compute", "npu-copy", "npu-host"};
     pthread_setname_np(thread.native_handle(), names[static_cast<std::size_t>(engine)]);
     ++state(engine).alive;
-    started_.store(true, std::memory_order_relaxed);
     if (engine == Engine::host) {
         thread.detach();  // may hang in an application's callback for ever; stop() waits for it with a limit
     } else {
@@ -144,7 +143,6 @@ std::optional<StickyError> Scheduler::run(Task& task) {
 
 void Scheduler::stop() {
     Lock lock(mutex);
-    if (!started()) return;
     stopping_ = true;
     for (EngineState& engine : engines_) engine.wake.notify_all();
     while (true) {
@@ -156,8 +154,8 @@ void Scheduler::stop() {
         for (std::thread& thread : threads) thread.join();
         lock.lock();
     }
-    engine_ended_.wait_for(lock, std::chrono::seconds(5), [&] { return state(Engine::host).alive == 0; });
-    started_.store(false, std::memory_order_relaxed);
+    engine_ended_.wait_for(lock, std::chrono::seconds(5),
+                           [&] { return state(Engine::host).alive == 0 && inline_running_ == 0; });
     stopping_ = false;
 }
 

@@ -32,7 +32,7 @@ void set_recent_sentence(std::string sentence) { recent_message = std::move(sent
 const char* recent_sentence() { return recent_message.c_str(); }
 
 aclError unsupported(const char* name, const char* advice) {
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+    return fail(ACL_ERROR_API_NOT_SUPPORT,
                 std::string(name) + " is not implemented by the host emulator of CANN. " + advice);
 }
 

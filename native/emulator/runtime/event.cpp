@@ -168,7 +168,7 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
     NPU_RETURN_IF_ERROR(runtime.find(event, "aclrtResetEvent", &found));
     NPU_RETURN_IF_ERROR(runtime.find(stream, "aclrtResetEvent", &target));
     if (found->reusable) {
-        return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        return fail(ACL_ERROR_API_NOT_SUPPORT,
                     "aclrtResetEvent: events made by aclrtCreateEventExWithFlag are reused without a reset");
     }
     runtime.scheduler.enqueue(lock, *target, ResetEvent{found, found->recorded});

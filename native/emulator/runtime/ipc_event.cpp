@@ -35,7 +35,9 @@ class WaitShared final : public Task {
     void run() override {
         // In slices, so that a process whose peer died can still end.
         while (!event_->wait(generation_, Clock::now() + std::chrono::milliseconds(200))) {
-            if (kill_zero(event_->file().pid)) continue;
+            if (given_up())
+                throw TaskError(ACL_ERROR_RT_DEVICE_TASK_ABORT, "the runtime was stopped while it waited");
+            if (alive(event_->file().pid)) continue;
             throw TaskError(ACL_ERROR_RT_SUSPECT_REMOTE_ERROR,
                             "process " + std::to_string(event_->file().pid) +
                                 ", whose event this stream waits for, has ended without reaching it");
@@ -44,7 +46,11 @@ class WaitShared final : public Task {
     const char* name() const override { return "aclrtStreamWaitEvent"; }
 
   private:
-    static bool kill_zero(int32_t pid) { return access(("/proc/" + std::to_string(pid)).c_str(), F_OK) == 0; }
+    static bool given_up() {
+        Lock lock(Runtime::get().scheduler.mutex);
+        return Runtime::get().scheduler.stopping();
+    }
+    static bool alive(int32_t pid) { return access(("/proc/" + std::to_string(pid)).c_str(), F_OK) == 0; }
 
     std::shared_ptr<SharedEvent> event_;
     uint64_t generation_;

@@ -66,8 +66,9 @@ void set_recent_sentence(std::string sentence);
 /// The calling thread's last sentence, which stays for aclGetRecentErrMsg; "" if there is none.
 const char* recent_sentence();
 
-/// The error of a function that the emulator does not have: FEATURE_NOT_SUPPORT, naming the function and the
-/// way out.
+/// The error of a function that the emulator does not have: ACL_ERROR_API_NOT_SUPPORT, naming the function
+/// and the way out. Not ACL_ERROR_RT_FEATURE_NOT_SUPPORT: torch_npu's NPU_CHECK_ERROR warns once at that code
+/// and goes on.
 aclError unsupported(const char* name, const char* advice = "Use a machine with CANN for it.");
 
 }  // namespace npu::emulator

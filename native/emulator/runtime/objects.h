@@ -116,6 +116,7 @@ struct Stream {
     uint32_t flags = 0;
     uint64_t failure_mode = ACL_STOP_ON_FAILURE;
     uint32_t custom_tag = 0;
+    uint32_t cache_op_info = 0;
     std::deque<Item> queue;
     uint64_t enqueued = 0;   ///< items ever appended
     uint64_t finished = 0;   ///< items ever completed, in the same order

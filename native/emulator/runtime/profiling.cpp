@@ -1,5 +1,6 @@
 // The profiler's registration interface, which torch_npu calls at import. No profiler runs, so what a module
 // registers is never called back, and what it would report is refused.
+#include <cstdio>
 #include <ctime>
 #include <functional>
 #include <string_view>
@@ -7,6 +8,14 @@
 #include "error.h"
 
 using namespace npu::emulator;
+
+/// torch_npu's profiler goes on whatever this answers, so the refusal is printed too.
+aclError aclprofInit(const char*, size_t) {
+    const aclError code =
+        unsupported("aclprofInit", "It has no profiler; torch.profiler shows the host's side.");
+    std::fprintf(stderr, "%s\n", recent_sentence());
+    return code;
+}
 
 #pragma GCC visibility push(default)
 extern "C" {

@@ -22,7 +22,9 @@ void after_fork_in_child() {
 /// then (ATen's): no engine may run an operator while these do.
 void at_process_exit() {
     Runtime& runtime = Runtime::get();
-    if (!runtime.lost_in_fork.load()) runtime.scheduler.stop();
+    if (runtime.lost_in_fork.load()) return;
+    runtime.exiting.store(true);
+    runtime.scheduler.stop();
 }
 
 }  // namespace
@@ -155,6 +157,9 @@ aclError launch(aclrtStream handle, std::unique_ptr<Task> task, Engine engine) {
     NPU_RETURN_IF_ERROR(use(task->name()));
     Runtime& runtime = Runtime::get();
     Lock lock(runtime.scheduler.mutex);
+    if (runtime.exiting.load()) {
+        return fail(ACL_ERROR_UNINITIALIZE, std::string(task->name()) + ": the process is exiting");
+    }
     Stream* stream = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(handle, task->name(), &stream));
     runtime.scheduler.submit(lock, *stream, std::move(task), engine);

@@ -29,8 +29,8 @@ class Runtime {
     std::unordered_map<void*, NotifyPtr> notifies;
     std::atomic<bool> initialized{false};   ///< between aclInit and aclFinalize
     int32_t default_device = -1;            ///< aclInit's defaultDevice, -1: none
-    uint32_t op_wait_timeout_s = 0;         ///< aclrtSetOpWaitTimeout, kept for readers
     std::atomic<bool> used{false};          ///< a device was set or allocated on: not usable after a fork
+    std::atomic<bool> exiting{false};       ///< the process's exit handlers run: nothing is launched any more
     std::atomic<bool> lost_in_fork{false};  ///< this process is a fork of one that used a device
 
     Stream* new_stream(Device& device, uint32_t priority, uint32_t flags);

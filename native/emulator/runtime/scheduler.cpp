@@ -43,7 +43,9 @@ void Scheduler::submit(Lock& lock, Stream& stream, std::unique_ptr<Task> task, E
     ++stream.enqueued;
     ++stream.device->outstanding;
     stream.busy = true;
+    ++inline_running_;
     run_head(lock, stream);
+    if (--inline_running_ == 0 && stopping_) engine_ended_.notify_all();
 }
 
 /// True if tasks of this stream are not run any more: its device failed, and the stream stops on failure.

@@ -60,7 +60,6 @@ class Scheduler {
     /// seconds).
     void stop();
 
-    bool started() const { return started_.load(std::memory_order_relaxed); }
     bool stopping() const { return stopping_; }  ///< needs the lock
 
   private:
@@ -92,9 +91,9 @@ class Scheduler {
     std::size_t event_waiters_ = 0;
     std::map<uint64_t, std::deque<DueCallback>> due_;
     std::condition_variable callback_due_;
-    std::atomic<bool> started_{false};
     bool stopping_ = false;
     std::condition_variable engine_ended_;
+    std::size_t inline_running_ = 0;  ///< tasks that run on their callers' threads now
 };
 
 }  // namespace npu::emulator

@@ -176,10 +176,9 @@ aclError aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
             case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
                 s.custom_tag = value->userCustomTag;
                 return ACL_SUCCESS;
-            case ACL_STREAM_ATTR_CACHE_OP_INFO:
-                if (value->cacheOpInfoSwitch == 0) return ACL_SUCCESS;
-                return unsupported(name,
-                                   "It keeps no operator information for graphs; leave the switch off.");
+            case ACL_STREAM_ATTR_CACHE_OP_INFO:  // what a captured graph would say of its operators
+                s.cache_op_info = value->cacheOpInfoSwitch;
+                return ACL_SUCCESS;
             case ACL_STREAM_ATTR_PRIORITY:
                 if (value->streamPriority <= kLeastPriority) {
                     s.priority = value->streamPriority;
@@ -202,7 +201,9 @@ aclError aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stmAttrType
                 value->failureMode = s.failure_mode;
                 return ACL_SUCCESS;
             case ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK:
+                return ACL_SUCCESS;
             case ACL_STREAM_ATTR_CACHE_OP_INFO:
+                value->cacheOpInfoSwitch = s.cache_op_info;
                 return ACL_SUCCESS;
             case ACL_STREAM_ATTR_USER_CUSTOM_TAG:
                 value->userCustomTag = s.custom_tag;
