@@ -59,7 +59,7 @@ class Job:
     tree: DictConfig = field(default_factory=DictConfig)
 
     def to_yaml(self) -> str:
-        return str(OmegaConf.to_yaml(self.tree))
+        return str(OmegaConf.to_yaml(self.tree, resolve=True))
 
 
 def recipe_names() -> list[str]:

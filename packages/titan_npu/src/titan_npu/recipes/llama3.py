@@ -32,7 +32,7 @@ PACKED_ATTENTION = "titan_npu.overrides.packed_attention.packed_attention"
 
 
 def llama3_debug() -> NpuTrainer.Config:
-    """4.6 M parameters over the corpus of ``titan-npu data prepare``: thirty steps in minutes on a laptop's
+    """5.8 M parameters over the corpus of ``titan-npu data prepare``: thirty steps in minutes on a laptop's
     emulator.
 
     Grouped key/value heads and several documents a row, so that a small run takes the same paths as a large
