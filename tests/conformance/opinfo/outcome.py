@@ -20,8 +20,8 @@ class Status(StrEnum):
     MISSING = "missing"  # an error that names what is missing
     FAILED = "failed"  # an operator that is there, named in the error, does not take the sample
     REFUSED = "refused by torch_npu"  # torch_npu (or PyTorch above it) decided so before it reached CANN
+    RANDOM = "random"  # no value to compare, in one sample at least: shape, dtype and range were checked
     PASS = "pass"
-    RANDOM = "random"  # no value to compare: shape, dtype and range were checked
     NO_SAMPLES = "no samples"  # none, or CPU torch itself refuses all of them
 
     @property

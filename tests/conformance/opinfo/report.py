@@ -26,16 +26,16 @@ _UNCOUNTED = (Status.NO_SAMPLES, Status.RANDOM)
 _HEAD = """# PyTorch's operators on the NPU
 
 PyTorch's own operator samples (`torch.testing._internal.common_methods_invocations.op_db`, torch {torch}),
-run by the unmodified torch_npu on device npu and compared with device cpu. Written by `{command}`; do not
-edit.
+run by the unmodified torch_npu on device npu and compared with device cpu. Written by
+`{command}`; do not edit.
 
 An operator passes if all its samples that CPU torch accepts give the CPU's result in structure, shape,
 dtype and value, and leave their operands as they were (tolerances: those of the samples' own record, else
 `torch.testing.assert_close`'s; where these fail, the NPU's result may be as far from a double-precision
 reference as the CPU's own). *by CPU fallback* counts passes in which torch_npu ran a part on the CPU (it
-has no NPU kernel and says so). Random numbers and uninitialised memory have no value to compare: those
-operators are checked for shape, dtype and range, and counted apart. *listed* are results that differ
-because torch_npu decides so (evidence below); they do not count as passed.
+has no NPU kernel and says so). Random numbers and uninitialised memory have no value to compare: an
+operator with such a sample is checked for shape, dtype and range in it, and counted apart. *listed* are
+results that differ because torch_npu decides so (evidence below); they do not count as passed.
 
 """
 
@@ -131,7 +131,7 @@ def _table(results: list[Result], reason: Callable[[Result], str]) -> str:
 def _reason(result: Result) -> str:
     if result.status is Status.MISSING:
         return ", ".join(f"`{name}`" for name in result.missing)
-    sentence = result.message.split(" | ")[0]
+    sentence = result.message.split(" | ")[0].removeprefix("RuntimeError: ")
     return sentence.replace("|", "\\|")[:220]
 
 
