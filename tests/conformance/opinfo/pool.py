@@ -17,9 +17,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from .outcome import Result, Status
 from .worker import Unit, main
@@ -61,11 +63,12 @@ def sweep(
 
     `time_out` is in seconds and holds for one sample. `target` is what the processes run.
     """
-    os.environ.update(_ENVIRONMENT)
     if _ROOT not in sys.path:  # the processes import this package by its full name
         sys.path.insert(0, _ROOT)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([f"{__package__}.worker"])
+    with patch.dict(os.environ, _ENVIRONMENT):  # for the processes, which the server starts; not for this one
+        forkserver.ensure_running()
     by_op: dict[str, list[Unit]] = {}
     for unit in units:
         by_op.setdefault(unit.op, []).append(unit)
