@@ -98,6 +98,20 @@ void strided_slice(const Tensor& self, IntArrayRef begin, IntArrayRef end, IntAr
     write(out, view);
 }
 
+// Without axes: the first dimensions, one a bound.
+void strided_slice_assign(const Tensor& target, const Tensor& source, IntArrayRef begin, IntArrayRef end,
+                          IntArrayRef strides, IntArrayRef axes) {
+    TORCH_CHECK(begin.size() == end.size() && begin.size() == strides.size() &&
+                    (axes.empty() || axes.size() == begin.size()),
+                "begin, end, strides and axes differ in length");
+    Tensor view = target;
+    for (std::size_t i = 0; i < begin.size(); ++i) {
+        TORCH_CHECK(strides[i] > 0, "the stride ", strides[i], " is not positive");
+        view = view.slice(axes.empty() ? static_cast<int64_t>(i) : axes[i], begin[i], end[i], strides[i]);
+    }
+    write(view, source);
+}
+
 void one_hot(const Tensor& self, int64_t classes, const Tensor& on, const Tensor& off, int64_t axis,
              const Tensor& out) {
     TORCH_CHECK(axis >= -1 && axis <= self.dim(), "axis is ", axis, ", it must be from -1 to ", self.dim());
@@ -167,6 +181,7 @@ const Table table{
      }},
     {"aclnnSliceV2", slice_v2},
     {"aclnnStridedSlice", strided_slice},
+    {"aclnnStridedSliceAssignV2", strided_slice_assign},
     {"aclnnDiag",
      [](const Tensor& self, int64_t diagonal, const Tensor& out) { write(out, at::diag(self, diagonal)); }},
     {"aclnnDiagFlat", [](const Tensor& self, int64_t diagonal,

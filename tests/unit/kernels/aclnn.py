@@ -86,10 +86,10 @@ def _argument(library: ctypes.CDLL, value: Any) -> Any:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Runs aclnn`name` on the current stream and waits.
+    """Runs an operator on the current stream and waits.
 
     Args:
-        name: the operator without aclnn, as in ``call("MulNoNan", x, y, out)``.
+        name: the operator, without aclnn where it begins so: ``call("MulNoNan", x, y, out)``, ``call("aclStft", ...)``.
         arguments: the parameters before workspaceSize: tensors on npu, lists of them, Scalar, lists of
             Scalar, int (int64_t), a tuple of int (aclIntArray), float (double), bool, str, None.
 
@@ -100,10 +100,11 @@ def call(name: str, *arguments: Any) -> None:
     torch.npu.synchronize()  # torch_npu's queue has nothing left that writes the operands
     size, executor = ctypes.c_uint64(), ctypes.c_void_p()
     handles = [_argument(library, argument) for argument in arguments]
-    prepare, run = getattr(library, f"aclnn{name}GetWorkspaceSize"), getattr(library, f"aclnn{name}")
+    name = name if name.startswith("acl") else f"aclnn{name}"
+    prepare, run = getattr(library, f"{name}GetWorkspaceSize"), getattr(library, name)
     if code := prepare(*handles, ctypes.byref(size), ctypes.byref(executor)):
-        raise RuntimeError(f"aclnn{name}GetWorkspaceSize returned {code}")
+        raise RuntimeError(f"{name}GetWorkspaceSize returned {code}")
     stream = ctypes.c_void_p(torch.npu.current_stream().npu_stream)
     if code := run(ctypes.c_void_p(), size, executor, stream):
-        raise RuntimeError(f"aclnn{name} returned {code}")
+        raise RuntimeError(f"{name} returned {code}")
     torch.npu.synchronize()

@@ -75,6 +75,39 @@ def test_strided_slice_reads_its_masks_as_tensorflow_does():
     sliced(x.flip(2)[:, :, 1:3], (0, 0, 2), (2, 3, 0), (1, 1, -1))
 
 
+def test_strided_slice_assign_writes_the_slice_alone():
+    x, value = torch.zeros(3, 6), torch.ones(2, 3)
+    want = x.clone()
+    want[1:, 0:6:2] = value
+    got = x.npu()
+    aclnn.call("StridedSliceAssignV2", got, value.npu(), (1, 0), (9, 6), (1, 2), None)
+    equal(got, want)
+
+
+@pytest.mark.parametrize("norm", ["backward", "forward", "ortho"])
+def test_real_fourier_transforms(norm):
+    torch.manual_seed(0)
+    x = torch.randn(3, 10)
+    got = torch.fft.rfft(x.npu(), n=8, dim=1, norm=norm)
+    torch.testing.assert_close(got.cpu(), torch.fft.rfft(x, n=8, dim=1, norm=norm), rtol=1e-5, atol=1e-5)
+    parts = torch.empty(3, 5, 2).npu()
+    code = {"backward": 1, "forward": 2, "ortho": 3}[norm]
+    aclnn.call("aclRfft1D", x.npu(), 8, 1, code, parts)
+    torch.testing.assert_close(torch.view_as_complex(parts.cpu()), got.cpu(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("win_length", [None, 12])
+@pytest.mark.parametrize("onesided", [True, False])
+def test_short_time_fourier_transform(win_length, onesided):
+    torch.manual_seed(0)
+    x, window = torch.randn(2, 90), torch.hann_window(win_length or 16)
+    options = {"hop_length": 5, "win_length": win_length, "onesided": onesided, "return_complex": True}
+    for normalized in (True, False):
+        got = torch.stft(x.npu(), 16, window=window.npu(), normalized=normalized, **options)
+        want = torch.stft(x.double(), 16, window=window.double(), normalized=normalized, **options)
+        torch.testing.assert_close(got.cpu().to(want.dtype), want, rtol=1e-5, atol=1e-5)
+
+
 def test_one_hot_leaves_classes_out_of_range_off():
     on, off = torch.tensor([5.0]).npu(), torch.tensor([-1.0]).npu()
     out = torch.empty(4, 3).npu()
