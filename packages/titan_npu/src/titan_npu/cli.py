@@ -142,8 +142,8 @@ def _configure_output(verbose: bool) -> None:
     logger.setLevel(logging.INFO)
     if not verbose:
         warnings.simplefilter("ignore")
-        # What torch logs as an error is raised as one too, and told in our words.
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
+        # torch_npu warns at every start of what no user can change; its errors stay visible.
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
         os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
 

@@ -39,6 +39,12 @@ def check_packages() -> None:
 
 def check_device() -> None:
     """Import torch with torch_npu and ask for a device; raise EnvironmentProblem when that fails."""
+    from npu_common import toolkit
+
+    try:
+        toolkit.activate()  # before the start-up hook would, which says what fails in a line of its own
+    except toolkit.ToolkitError as error:
+        raise EnvironmentProblem(str(error)) from error
     try:
         import torch
         import torch_npu  # noqa: F401  (normally loaded by torch's own entry point already)
