@@ -210,10 +210,15 @@ Range AttentionProblem::visible_keys(const Sequence& sequence, int64_t q0, int64
     return range;
 }
 
-Tensor AttentionProblem::scores(const Tensor& q, const Sequence& sequence, int64_t head,
-                                const Tile& tile) const {
+Range AttentionProblem::visible_columns(const Sequence& sequence, const Tile& tile, int64_t row) const {
+    const auto seen = visible_row(sequence, tile.q0 + row);
+    const int64_t begin = std::clamp<int64_t>(seen.begin - tile.k0, 0, tile.columns);
+    return {begin, std::clamp<int64_t>(seen.end - tile.k0, begin, tile.columns)};
+}
+
+void AttentionProblem::scores(const Tensor& q, const Sequence& sequence, int64_t head, const Tile& tile,
+                              Tensor& result) const {
     const Tensor k = rows(key, sequence.index, head / group, sequence.kv_start + tile.k0, tile.columns);
-    Tensor result = at::empty({tile.rows, tile.columns});
     at::addmm_out(result, result, q, k.t(), 0, options.scale);
     if (pse) {
         const Tensor shift = pse->select(0, sequence.index)
@@ -222,29 +227,15 @@ Tensor AttentionProblem::scores(const Tensor& q, const Sequence& sequence, int64
                                  .narrow(1, tile.k0, tile.columns);
         result.add_(shift, options.pse_type == 1 ? options.scale : 1.0);
     }
-    if (!hides_) return result;
-    const float hidden = -std::numeric_limits<float>::infinity();
-    if (mask) {
-        const int64_t batch = packed_ ? &sequence - sequences.data() : sequence.index;
-        result.masked_fill_(mask->select(0, batch)
-                                .select(0, head)
-                                .narrow(0, tile.q0, tile.rows)
-                                .narrow(1, tile.k0, tile.columns),
-                            hidden);
-    }
-    float* data = result.data_ptr<float>();
-    for (int64_t row = 0; row < tile.rows; ++row, data += tile.columns) {
-        const auto seen = visible_row(sequence, tile.q0 + row);
-        const int64_t begin = std::clamp<int64_t>(seen.begin - tile.k0, 0, tile.columns);
-        const int64_t end = std::clamp<int64_t>(seen.end - tile.k0, begin, tile.columns);
-        std::fill(data, data + begin, hidden);
-        std::fill(data + end, data + tile.columns, hidden);
-    }
-    return result;
+    if (!mask) return;
+    const int64_t batch = packed_ ? &sequence - sequences.data() : sequence.index;
+    result.masked_fill_(
+        mask->select(0, batch).select(0, head).narrow(0, tile.q0, tile.rows).narrow(1, tile.k0, tile.columns),
+        -std::numeric_limits<float>::infinity());
 }
 
 Tensor AttentionProblem::keep(const Sequence& sequence, int64_t head, const Tile& tile) const {
-    Tensor result = at::empty({tile.rows, tile.columns});
+    Tensor result = at::empty({tile.rows, tile.columns}, at::kFloat);
     float* data = result.data_ptr<float>();
     const uint8_t* bits = drop_mask_.data_ptr<uint8_t>();
     const float kept = options.keep_prob > 0 ? static_cast<float>(1.0 / options.keep_prob) : 0.0f;

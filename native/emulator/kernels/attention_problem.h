@@ -45,8 +45,13 @@ class AttentionProblem {
     // The keys that at least one of the query rows may see by the sparse mode.
     Range visible_keys(const Sequence& sequence, int64_t q0, int64_t rows) const;
 
-    // scale * (q k^T + pse) with -inf where hidden, f32 [rows, columns].
-    Tensor scores(const Tensor& q, const Sequence& sequence, int64_t head, const Tile& tile) const;
+    // The columns of the tile that its row-th row may see by the sparse mode, counted within the tile.
+    Range visible_columns(const Sequence& sequence, const Tile& tile, int64_t row) const;
+
+    // scale * (q k^T + pse) into f32 [rows, columns], -inf where the mask tensor hides. What the sparse mode
+    // hides is left as it is: see visible_columns.
+    void scores(const Tensor& q, const Sequence& sequence, int64_t head, const Tile& tile,
+                Tensor& result) const;
 
     bool drops() const { return drop_mask_.defined(); }
     Tensor keep(const Sequence& sequence, int64_t head,

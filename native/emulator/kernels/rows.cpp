@@ -47,6 +47,45 @@ float sum_of_products(const float* __restrict a, const float* __restrict b, cons
 }
 
 NPU_PER_INSTRUCTION_SET
+float sum(const float* __restrict x, int64_t n) {
+    float lanes[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        for (int64_t k = 0; k < kLanes; ++k) lanes[k] += x[i + k];
+    }
+    for (; i < n; ++i) lanes[i % kLanes] += x[i];
+    return total(lanes);
+}
+
+NPU_PER_INSTRUCTION_SET
+float largest(const float* __restrict x, int64_t n, float floor) {
+    float lanes[kLanes];
+    for (float& lane : lanes) lane = floor;
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+        for (int64_t k = 0; k < kLanes; ++k) lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
+    }
+    for (; i < n; ++i) lanes[0] = x[i] > lanes[0] ? x[i] : lanes[0];
+    for (const float lane : lanes) floor = lane > floor ? lane : floor;
+    return floor;
+}
+
+NPU_PER_INSTRUCTION_SET
+void subtract(float* x, float amount, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) x[i] -= amount;
+}
+
+NPU_PER_INSTRUCTION_SET
+void multiply(float* x, float factor, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+NPU_PER_INSTRUCTION_SET
+void softmax_gradient(float* __restrict dy, const float* __restrict y, float dot, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) dy[i] = (dy[i] - dot) * y[i];
+}
+
+NPU_PER_INSTRUCTION_SET
 void scale(float* y, const float* x, float factor, const float* __restrict gamma, int64_t n) {
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor * gamma[i];
 }

@@ -11,6 +11,13 @@ namespace npu::emulator::rows {
 
 float sum_of_squares(const float* x, int64_t n);
 float sum_of_products(const float* a, const float* b, const float* c, int64_t n);
+float sum(const float* x, int64_t n);
+// The largest of floor and the elements; a NaN is passed over.
+float largest(const float* x, int64_t n, float floor);
+void subtract(float* x, float amount, int64_t n);
+void multiply(float* x, float factor, int64_t n);
+// dy becomes (dy - dot) * y: the gradient of a softmax whose rows are y, with dot = sum(dy * y).
+void softmax_gradient(float* dy, const float* y, float dot, int64_t n);
 // y = x * factor * gamma
 void scale(float* y, const float* x, float factor, const float* gamma, int64_t n);
 // dx = (dy * gamma - x * slope) * rstd; dgamma += dy * x * rstd
