@@ -72,15 +72,20 @@ std::string aclTensor::refusal() const {
            ", which ATen's CPU code does not have";
 }
 
-void aclTensor::rebuild() {
-    auto aten = npu::emulator::scalar_type(type);
-    if (!aten || !npu::emulator::is_strided(format)) {
-        tensor.reset();
-        return;
+bool aclTensor::computable() const {
+    return npu::emulator::scalar_type(type) && npu::emulator::is_strided(format);
+}
+
+const at::Tensor& aclTensor::tensor() {
+    if (!view_.defined()) {
+        const auto aten = npu::emulator::scalar_type(type).value();
+        auto* first = static_cast<char*>(storage) + offset * static_cast<int64_t>(c10::elementSize(aten));
+        view_ = at::for_blob(first, sizes)
+                    .strides(strides)
+                    .options(at::TensorOptions().dtype(aten))
+                    .make_tensor();
     }
-    auto* first = static_cast<char*>(storage) + offset * static_cast<int64_t>(c10::elementSize(*aten));
-    tensor =
-        at::for_blob(first, sizes).strides(strides).options(at::TensorOptions().dtype(*aten)).make_tensor();
+    return view_;
 }
 
 extern "C" {
@@ -113,7 +118,7 @@ NPU_EXPORT aclnnStatus aclInitTensor(aclTensor* tensor, const int64_t* viewDims,
     tensor->type = dataType;
     tensor->format = format;
     tensor->storage = tensorDataAddr;
-    tensor->rebuild();
+    tensor->changed();
     return 0;
 }
 
@@ -200,7 +205,7 @@ NPU_EXPORT aclnnStatus aclGetDataType(const aclTensor* tensor, aclDataType* data
 NPU_EXPORT aclnnStatus aclSetRawTensorAddr(aclTensor* tensor, void* addr) {
     if (tensor == nullptr) return fail(kNullPointer, "aclSetRawTensorAddr: the tensor is null");
     tensor->storage = addr;
-    tensor->rebuild();
+    tensor->changed();
     return 0;
 }
 NPU_EXPORT aclnnStatus aclGetRawTensorAddr(const aclTensor* tensor, void** addr) {

@@ -16,11 +16,17 @@ struct aclTensor : npu::emulator::ShapeSink {
     aclDataType type = ACL_FLOAT;
     aclFormat format = ACL_FORMAT_ND;
     void* storage = nullptr;
-    at::Tensor tensor;  // a view of `storage`; undefined if the type or the format is none of ATen's
 
+    // A view of `storage`, made when it is first asked for: by the thread that launches the operator, which
+    // is not the one that prepares it where torch_npu's task queue is on. Needs computable().
+    const at::Tensor& tensor();
+    bool computable() const;           // false: the type or the format is none of ATen's
+    std::string refusal() const;       // why it is not computable
+    void changed() { view_.reset(); }  // after a change of the fields above
     void set_view_shape(at::IntArrayRef shape) override;
-    void rebuild();               // after a change of the fields above
-    std::string refusal() const;  // why `tensor` is undefined
+
+  private:
+    at::Tensor view_;
 };
 
 struct aclScalar {

@@ -46,7 +46,15 @@ class Operation final : public npu::emulator::Task {
 
 TensorArg tensor_arg(const aclTensor* handle) {
     auto* counted = const_cast<aclTensor*>(handle);
-    return {handle->tensor, c10::intrusive_ptr<npu::emulator::ShapeSink>::reclaim_copy(counted)};
+    return {{}, c10::intrusive_ptr<npu::emulator::ShapeSink>::reclaim_copy(counted)};
+}
+
+void make_tensors(aclOpExecutor& executor) {
+    for (auto slot : executor.tensor_slots) {
+        auto* arg = std::get_if<TensorArg>(&executor.args[slot]);
+        if (arg != nullptr && arg->sink && !arg->tensor.defined())
+            arg->tensor = static_cast<aclTensor*>(arg->sink.get())->tensor();
+    }
 }
 
 }  // namespace
@@ -67,7 +75,7 @@ Call& Call::operator<<(const aclTensor* tensor) {
     if (tensor == nullptr) {
         executor_->args.emplace_back(TensorArg{});
     } else {
-        if (!tensor->tensor.defined() && refusal_.empty()) refusal_ = tensor->refusal();
+        if (!tensor->computable() && refusal_.empty()) refusal_ = tensor->refusal();
         executor_->args.emplace_back(tensor_arg(tensor));
     }
     return *this;
@@ -97,9 +105,11 @@ Call& Call::operator<<(const aclTensorList* list) {
     }
     std::vector<at::Tensor> tensors;
     tensors.reserve(list->tensors.size());
-    for (auto* tensor : list->tensors) {
-        if (tensor != nullptr && !tensor->tensor.defined() && refusal_.empty()) refusal_ = tensor->refusal();
-        tensors.push_back(tensor ? tensor->tensor : at::Tensor());
+    for (auto* item : list->tensors) {
+        auto* tensor = const_cast<aclTensor*>(item);
+        const bool computable = tensor != nullptr && tensor->computable();
+        if (tensor != nullptr && !computable && refusal_.empty()) refusal_ = tensor->refusal();
+        tensors.push_back(computable ? tensor->tensor() : at::Tensor());
     }
     executor_->args.emplace_back(std::move(tensors));
     return *this;
@@ -161,6 +171,7 @@ aclnnStatus execute(const char* name, aclOpExecutor* executor, aclrtStream strea
     if (std::string_view(executor->name) != name) {
         return fail(kInvalid, std::string(name) + " was given the executor of " + executor->name);
     }
+    make_tensors(*executor);
     std::unique_ptr<npu::emulator::Task> task;
     if (executor->repeatable) {
         task = std::make_unique<Operation>(*executor->kernel, executor->args);
@@ -190,8 +201,8 @@ aclnnStatus set_address(const char* what, aclOpExecutor* executor, std::size_t i
                     std::string(what) + ": the executor has no tensor argument " + std::to_string(index));
     }
     tensor->storage = addr;
-    tensor->rebuild();
-    *slot = TensorArg{tensor->tensor, std::get<TensorArg>(*slot).sink};
+    tensor->changed();
+    *slot = TensorArg{tensor->tensor(), std::get<TensorArg>(*slot).sink};
     return 0;
 }
 
@@ -205,8 +216,8 @@ aclnnStatus set_list_address(const char* what, aclOpExecutor* executor, std::siz
     }
     auto* tensor = const_cast<aclTensor*>(list->tensors[item]);
     tensor->storage = addr;
-    tensor->rebuild();
-    std::get<std::vector<at::Tensor>>(*slot)[item] = tensor->tensor;
+    tensor->changed();
+    std::get<std::vector<at::Tensor>>(*slot)[item] = tensor->tensor();
     return 0;
 }
 
@@ -220,8 +231,8 @@ aclnnStatus set_by_handle(const char* what, aclOpExecutor* executor, aclTensor* 
         auto* arg = std::get_if<TensorArg>(&executor->args[index]);
         if (arg == nullptr || arg->sink.get() != tensor) continue;
         tensor->storage = addr;
-        tensor->rebuild();
-        arg->tensor = tensor->tensor;
+        tensor->changed();
+        arg->tensor = tensor->tensor();
         return 0;
     }
     return fail(161002, std::string(what) + ": " + executor->name + " was not prepared with this tensor");
