@@ -33,4 +33,4 @@ def on_cpu() -> Callable[[], None]:
     return _adds("cpu")
 
 
-COMPARISON = Comparison("one small eager operator", on_npu, on_cpu, goal=2.5, units=OPERATORS)
+COMPARISON = Comparison("one small eager operator", on_npu, on_cpu, goal=2.5, units=OPERATORS, rounds=45)

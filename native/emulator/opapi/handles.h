@@ -54,7 +54,6 @@ struct aclOpExecutor {
     const char* name;
     const npu::emulator::Kernel* kernel;
     npu::emulator::Args args;
-    std::vector<std::size_t> tensor_slots =
-        {};  // which args are tensors or tensor lists, for aclSetTensorAddr
+    c10::SmallVector<std::size_t, 8> tensor_slots = {};  // which args are tensors or lists of them
     bool repeatable = false;
 };

@@ -149,18 +149,20 @@ Call& Call::operator<<(int64_t number) {
 }
 
 aclnnStatus Call::prepare(uint64_t* workspace_size, aclOpExecutor** executor) {
-    const std::string name = entry_.name;
     // Before anything is queued: torch_npu's queue thread does not survive a fork, so nobody would launch it.
     if (npu::emulator::usable(entry_.name) != 0) return kRuntimeError;
     if (!executor_) {
-        return fail(
-            kNoKernel,
-            name + " is not implemented by the host emulator of CANN; docs/operators.md lists what is");
+        return npu::emulator::refuse(
+            nullptr, kNoKernel,
+            std::string(entry_.name) +
+                " is not implemented by the host emulator of CANN; docs/operators.md lists what is");
     }
     if (workspace_size == nullptr || executor == nullptr) {
-        return fail(kNullPointer, name + "GetWorkspaceSize: workspaceSize or executor is null");
+        return fail(kNullPointer,
+                    std::string(entry_.name) + "GetWorkspaceSize: workspaceSize or executor is null");
     }
-    if (!refusal_.empty()) return fail(kInvalid, name + " was given " + refusal_);
+    if (!refusal_.empty())
+        return npu::emulator::refuse(nullptr, kInvalid, std::string(entry_.name) + " was given " + refusal_);
     *workspace_size = 0;  // kernels take their scratch memory from the host
     *executor = executor_.release();
     return 0;
