@@ -202,3 +202,20 @@ def test_a_wrong_mask_is_refused(options, names):
     with pytest.raises(RuntimeError, match=names):
         torch_npu.npu_fusion_attention(q, k, v, 2, "BNSD", **options)
         torch.npu.synchronize()
+
+
+def test_the_process_default_dtype_does_not_reach_the_kernel():
+    q, k, v = torch.randn(3, 1, 2, 40, 8)
+    hidden = torch.triu(torch.ones(2048, 2048, dtype=torch.bool), 1)
+    visible = torch.ones(40, 40, dtype=torch.bool).tril()
+    expected = reference(q.double(), k.double(), v.double(), visible, 0.5)
+    on_npu = [x.npu() for x in (q, k, v, hidden)]
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        out = torch_npu.npu_fusion_attention(
+            *on_npu[:3], 2, "BNSD", atten_mask=on_npu[3], scale=0.5, sparse_mode=2
+        )[0]
+        torch.npu.synchronize()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    torch.testing.assert_close(out.cpu().double(), expected, atol=1e-5, rtol=1e-5)
