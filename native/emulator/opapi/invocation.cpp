@@ -1,4 +1,9 @@
 // The two phases: Call collects and hands out an executor, execute() puts its work on a stream.
+#include <ATen/Parallel.h>
+#include <omp.h>
+
+#include <optional>
+
 #include "kernels/dtype.h"
 #include "opapi/call.h"
 #include "opapi/handles.h"
@@ -29,12 +34,33 @@ std::size_t bytes(const Arg& arg) {
     return 0;
 }
 
+/// While it lives, loops started by this thread stay on it. The compute engine owns the one OpenMP team; a
+/// tiny task that runs on its caller's thread would start a second one, whose threads fight for the cores.
+class OneThread {
+  public:
+    OneThread() {
+        at::internal::lazy_init_num_threads();  // else the first loop of this thread undoes the limit
+        before_ = omp_get_max_threads();
+        omp_set_num_threads(1);
+    }
+    ~OneThread() { omp_set_num_threads(before_); }
+    OneThread(const OneThread&) = delete;
+    OneThread& operator=(const OneThread&) = delete;
+
+  private:
+    int before_;
+};
+
 class Operation final : public npu::emulator::Task {
   public:
     Operation(const Kernel& kernel, Args args) : kernel_(kernel), args_(std::move(args)) {
         for (auto& arg : args_) work_ += bytes(arg);
     }
-    void run() override { npu::emulator::run(kernel_, args_); }
+    void run() override {
+        std::optional<OneThread> here;
+        if (!npu::emulator::on_compute_engine()) here.emplace();
+        npu::emulator::run(kernel_, args_);
+    }
     const char* name() const override { return kernel_.name.c_str(); }
     std::size_t work() const override { return work_; }
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch_npu
 
-TOLERANCE = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+# Operands reach 10 and gradients are products of three: where terms of that size cancel, a float32 rounding is 6e-6.
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 F = torch.nn.functional
 
 pytestmark = pytest.mark.parametrize("dtype", TOLERANCE, ids=lambda dtype: str(dtype).removeprefix("torch."))

@@ -47,17 +47,34 @@ pooled.sum().backward()
 show("max_pool2d", pooled, image.grad)
 """
 
+TINY = """
+import pathlib
+import torch, torch_npu
 
-def digests(threads):
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+weights = torch.ones(8, 4).npu()
+for _ in range(4):
+    torch.multinomial(weights, 2)
+    torch.nn.functional.max_pool2d(torch.ones(1, 8, 4, 4, device="npu"), 2)
+    torch.npu.synchronize()
+for task in pathlib.Path("/proc/self/task").iterdir():
+    print((task / "comm").read_text().strip())
+"""
+
+
+def run(script, threads):
+    done = subprocess.run(
+        [sys.executable, "-c", script],
         env=os.environ | {"OMP_NUM_THREADS": str(threads)},
         capture_output=True,
         text=True,
         timeout=300,
     )
-    assert run.returncode == 0, run.stderr
-    return dict(line.split() for line in run.stdout.splitlines())
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def digests(threads):
+    return dict(line.split() for line in run(SCRIPT, threads).splitlines())
 
 
 @pytest.mark.slow
@@ -66,3 +83,10 @@ def test_the_bits_do_not_depend_on_the_number_of_threads():
     assert len(one) == 4
     assert digests(2) == one
     assert digests(3) == one
+
+
+def test_tiny_operators_start_no_team_of_their_own():
+    """They run on their caller's thread, torch_npu's queue, and the compute engine owns the only OpenMP team.
+    Threads carry the name of the thread that started them."""
+    names = run(TINY, threads=4).split()
+    assert names.count("acl_thread") == 1
