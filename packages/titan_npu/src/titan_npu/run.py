@@ -22,6 +22,7 @@ def run(job: Job, *, dry_run: bool = False) -> None:
 
     Raises a TitanNpuError where the user can act on what went wrong.
     """
+    torch._C._set_print_stack_traces_on_fatal_signal(True)  # a crash in native code says where
     config = job.trainer
     if dry_run:
         config = _without_traces(config)

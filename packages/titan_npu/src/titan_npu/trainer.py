@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import os
 import signal
-import socket
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,9 +19,12 @@ from torchtitan.models.common.decoder import Decoder
 from torchtitan.protocols.model_spec import ModelSpec
 from torchtitan.trainer import Trainer
 
+from titan_npu import environment
 from titan_npu.checkpoint import NpuCheckpointManager
 from titan_npu.compat import torch_distributed
+from titan_npu.data.loader import LocalTextDataLoader
 from titan_npu.data.prepare import default_folder, is_prepared, prepare
+from titan_npu.data.sources import open_documents
 from titan_npu.errors import ConfigError, DataError
 from titan_npu.metrics.processor import NpuMetricsProcessor, without_assumed_peak
 
@@ -62,9 +63,10 @@ class NpuTrainer(Trainer):
 
     def __init__(self, config: Config) -> None:
         torch_distributed.install()
-        single_process_rendezvous()
+        environment.settle(config)
         prepare_default_data(config)
         fit_vocabulary(config)
+        read_data_sets(config)
         self._stop: StopSignals | None = None
         self._finished_step: int | None = None
         with without_assumed_peak():
@@ -141,18 +143,6 @@ class StopSignals:
         logger.warning("%s: finishing this step, then saving (again to stop at once).", self.received.name)
 
 
-def single_process_rendezvous() -> None:
-    """The environment of a single rank, for a process that no launcher started."""
-    if "RANK" in os.environ or "WORLD_SIZE" in os.environ:
-        return
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    os.environ.update(
-        RANK="0", WORLD_SIZE="1", LOCAL_RANK="0", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
-    )
-
-
 def prepare_default_data(config: NpuTrainer.Config) -> None:
     """Make the standard-library corpus when this run reads it and it is not there (once, offline, under a
     minute)."""
@@ -162,6 +152,18 @@ def prepare_default_data(config: NpuTrainer.Config) -> None:
         return
     logger.info("There is no data yet: preparing it in %s (titan-npu data prepare does the same).", folder)
     prepare(folder)
+
+
+def read_data_sets(config: NpuTrainer.Config) -> None:
+    """Open the data sets of this run, so that what is wrong with them is said before the device starts.
+
+    The first reading of new files is also the one in which ``datasets`` rewrites all variables of the
+    environment; see titan_npu.environment. Later ones find its cache. Raises DataError.
+    """
+    loaders = [config.dataloader, *([config.validator.dataloader] if config.validator.enable else [])]
+    for loader in loaders:
+        if isinstance(loader, LocalTextDataLoader.Config):
+            open_documents(loader.dataset, loader.dataset_path, loader.text_column, loader.split)
 
 
 def fit_vocabulary(config: NpuTrainer.Config) -> None:

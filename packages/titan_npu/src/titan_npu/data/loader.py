@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from dataclasses import dataclass
 from typing import Any
@@ -66,9 +65,6 @@ class LocalTextDataLoader(ParallelAwareDataloader):
         documents = open_documents(config.dataset, config.dataset_path, config.text_column, config.split)
         self._document_count = len(documents)
         self._worker_count = config.num_workers
-        if config.num_workers:
-            # The tokenizer's own threads do not survive the fork into the workers.
-            os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         super().__init__(
             PackedTextDataset(
                 documents,
