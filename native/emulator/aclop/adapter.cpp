@@ -209,13 +209,19 @@ std::unique_ptr<Operation> prepare(const Call& call, const Kernel& kernel, Sinks
     return std::make_unique<Operation>(kernel, std::move(args), layout.inputs, work);
 }
 
+/// Who waits for shapes must not go on without them.
+aclError refuse(const Call& call, aclError code, const std::string& reason) {
+    std::string sentence = std::string("GE operator ") + call.type + reason;
+    return call.found_shapes == nullptr ? emulator::refuse(call.stream, code, std::move(sentence))
+                                        : emulator::fail(code, std::move(sentence));
+}
+
 aclError execute(const Call& call) {
     const auto* kernel = emulator::find_ge(call.type);
-    if (kernel == nullptr)
-        return emulator::refuse(call.stream, ACL_ERROR_OP_NOT_FOUND,
-                                std::string("GE operator ") + call.type +
-                                    " is not implemented by the host emulator of CANN; "
-                                    "docs/operators.md lists what is");
+    if (kernel == nullptr) {
+        return refuse(call, ACL_ERROR_OP_NOT_FOUND,
+                      " is not implemented by the host emulator of CANN; docs/operators.md lists what is");
+    }
     Sinks sinks;
     if (const aclError code = emulator::launch(call.stream, prepare(call, *kernel, sinks));
         code != ACL_SUCCESS)
@@ -236,7 +242,6 @@ npu_emulator_aclop_execute(const npu::aclop::Call& call) {
     try {
         return npu::aclop::execute(call);
     } catch (const std::exception& error) {
-        return npu::emulator::refuse(call.stream, ACL_ERROR_INVALID_PARAM,
-                                     std::string("GE operator ") + call.type + ": " + error.what());
+        return npu::aclop::refuse(call, ACL_ERROR_INVALID_PARAM, std::string(": ") + error.what());
     }
 }

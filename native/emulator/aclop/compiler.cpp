@@ -84,8 +84,8 @@ aclError execute(const char* function, npu::aclop::Call call, int input_count, i
     std::string reason;
     auto* run = adapter(reason);
     if (run == nullptr)
-        return npu::emulator::refuse(
-            call.stream, ACL_ERROR_INTERNAL_ERROR,
+        return npu::emulator::fail(
+            ACL_ERROR_INTERNAL_ERROR,
             std::string(function) + " " + call.type +
                 ": the emulator computes operators with ATen, which could not be loaded (" + reason +
                 "); import torch (CPU build) before the first operator");

@@ -52,8 +52,10 @@ struct aclScalarList {
 
 struct aclOpExecutor {
     const char* name;
-    const npu::emulator::Kernel* kernel;
+    const npu::emulator::Kernel* kernel;  // nullptr: refused, see refusal
     npu::emulator::Args args;
     c10::SmallVector<std::size_t, 8> tensor_slots = {};  // which args are tensors or lists of them
     bool repeatable = false;
+    aclnnStatus refusal_code = 0;
+    std::string refusal = {};
 };

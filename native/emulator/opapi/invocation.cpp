@@ -177,18 +177,23 @@ Call& Call::operator<<(int64_t number) {
 aclnnStatus Call::prepare(uint64_t* workspace_size, aclOpExecutor** executor) {
     // Before anything is queued: torch_npu's queue thread does not survive a fork, so nobody would launch it.
     if (npu::emulator::usable(entry_.name) != 0) return kRuntimeError;
-    if (!executor_) {
-        return npu::emulator::refuse(
-            nullptr, kNoKernel,
-            std::string(entry_.name) +
-                " is not implemented by the host emulator of CANN; docs/operators.md lists what is");
-    }
     if (workspace_size == nullptr || executor == nullptr) {
         return fail(kNullPointer,
                     std::string(entry_.name) + "GetWorkspaceSize: workspaceSize or executor is null");
     }
-    if (!refusal_.empty())
-        return npu::emulator::refuse(nullptr, kInvalid, std::string(entry_.name) + " was given " + refusal_);
+    aclnnStatus refused = 0;
+    std::string sentence = entry_.name;
+    if (!executor_) {
+        refused = kNoKernel;
+        sentence += " is not implemented by the host emulator of CANN; docs/operators.md lists what is";
+    } else if (!refusal_.empty()) {
+        refused = kInvalid;
+        sentence += " was given " + refusal_;
+    }
+    if (refused != 0) {
+        if (!npu::emulator::on_launch_thread()) return fail(refused, std::move(sentence));
+        executor_.reset(new aclOpExecutor{entry_.name, nullptr, {}, {}, false, refused, std::move(sentence)});
+    }
     *workspace_size = 0;  // kernels take their scratch memory from the host
     *executor = executor_.release();
     return 0;
@@ -198,6 +203,10 @@ aclnnStatus execute(const char* name, aclOpExecutor* executor, aclrtStream strea
     if (executor == nullptr) return fail(kNullPointer, std::string(name) + ": the executor is null");
     if (std::string_view(executor->name) != name) {
         return fail(kInvalid, std::string(name) + " was given the executor of " + executor->name);
+    }
+    if (executor->kernel == nullptr) {
+        const std::unique_ptr<aclOpExecutor> refused(executor);
+        return npu::emulator::refuse(stream, refused->refusal_code, std::move(refused->refusal));
     }
     make_tensors(*executor);
     std::unique_ptr<npu::emulator::Task> task;

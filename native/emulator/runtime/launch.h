@@ -55,9 +55,12 @@ bool on_compute_engine();
 /// Stores the sentence as the calling thread's aclGetRecentErrMsg and returns the code.
 aclError fail(aclError code, std::string sentence);
 
-/// fail() for work that cannot be put on the stream. On a framework's launch thread (torch_npu's task queue)
-/// the device keeps the error too, as if the work had failed there: such a queue tells its user once, then
-/// drops everything handed to it in silence, and the user would read stale memory.
+/// True on the thread of a framework's launch queue (torch_npu's). Such a queue does not survive an error: it
+/// tells its user once, then drops what it is handed in silence, and may leave the user waiting for ever.
+bool on_launch_thread();
+
+/// fail() for work that cannot be done. On a launch thread the stream gets work that fails instead, with that
+/// code and sentence, and the user learns of it as of any operator that failed on the device.
 aclError refuse(aclrtStream stream, aclError code, std::string sentence);
 
 /// Stores the sentence as it is, for libraries whose codes are not ACL's.
