@@ -8,7 +8,7 @@ command -v aarch64-linux-gnu-g++ > /dev/null || { echo "[aarch64] needs aarch64-
 import json, os, re, shlex, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 
-commands = [c for c in json.load(open("build/native/compile_commands.json")) if sys.argv[1] in c["file"]]
+commands = [c for c in json.load(open("build/native/compile_commands.json")) if sys.argv[1] in c["file"] and "cmake_pch" not in c["file"]]
 
 
 def compile_one(entry: dict) -> tuple[str, subprocess.CompletedProcess]:
