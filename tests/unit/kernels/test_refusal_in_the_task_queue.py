@@ -1,5 +1,5 @@
-"""With TASK_QUEUE_ENABLE=2 torch_npu prepares operators on its queue's thread, which reports a failure once and
-then drops what follows: the device must keep the error, so that no stale memory can be read."""
+"""With TASK_QUEUE_ENABLE=2 torch_npu prepares operators on its queue's thread, which does not survive an error: it
+would drop what follows in silence. A refusal there fails on the device, and no stale memory can be read."""
 
 import os
 import subprocess
@@ -13,8 +13,8 @@ zeros = torch.zeros(64, device="npu", dtype=torch.int32)
 torch.npu.synchronize()
 torch_npu.npu_add_rms_norm_quant(rows, rows, rows[0], x, zeros)
 for attempt in range(3):
+    x.add_(1)
     try:
-        x.add_(1)  # refused too, when the queue was faster
         print("value", x.cpu()[0].item())
     except RuntimeError as error:
         print("refused" if "aclnnAddRmsNormQuantV2" in str(error) else error)
