@@ -1,20 +1,21 @@
 // Making, naming and ending communicators.
 #include "communicator.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <mutex>
-#include <random>
+#include <optional>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 
 #include "cann/error_names.h"
+#include "meeting.h"
 #include "runtime/launch.h"
 
 namespace npu::emulator::hccl {
@@ -51,27 +52,45 @@ std::shared_ptr<Communicator> find(HcclComm handle, const char* function) {
     return nullptr;
 }
 
+HcclComm publish(std::shared_ptr<Communicator> communicator) {
+    const HcclComm handle = communicator.get();
+    if (communicator->name.empty()) communicator->name = "hccl_emulated_" + std::to_string(++next_number);
+    std::lock_guard lock(table().mutex);
+    table().communicators.emplace(handle, std::move(communicator));
+    return handle;
+}
+
 namespace {
 
-HcclResult create(uint32_t ranks, uint32_t rank, const std::string& name, HcclComm* handle,
+/// `fd` (taken) holds the group's segment; -1 for a group of one rank.
+HcclResult create(int fd, uint32_t ranks, uint32_t rank, const std::string& name, HcclComm* handle,
                   const char* function) {
-    if (handle == nullptr) return refuse(HCCL_E_PTR, std::string(function) + ": comm is null");
-    if (ranks == 0 || rank >= ranks) {
-        return refuse(HCCL_E_PARA, std::string(function) + ": rank " + std::to_string(rank) +
-                                       " is not one of " + std::to_string(ranks) + " ranks");
-    }
-    if (ranks > 1) {
-        return refuse(
-            HCCL_E_NOT_SUPPORT,
-            std::string(function) + ": a group of " + std::to_string(ranks) +
-                " ranks was asked for, and the host emulator of CANN implements collectives of one rank "
-                "only so far; run with one process (WORLD_SIZE=1), or on a machine with CANN");
-    }
     auto communicator = std::make_shared<Communicator>();
-    communicator->name = name.empty() ? "hccl_emulated_" + std::to_string(++next_number) : name;
-    *handle = communicator.get();
-    std::lock_guard lock(table().mutex);
-    table().communicators.emplace(communicator.get(), std::move(communicator));
+    communicator->name = name;
+    communicator->rank = rank;
+    communicator->size = ranks;
+    communicator->sent.resize(ranks);
+    communicator->received.resize(ranks);
+    if (ranks > 1) {
+        const HcclResult code = join(fd, ranks, rank, function, communicator.get());
+        if (code != HCCL_SUCCESS) return code;
+    }
+    *handle = publish(std::move(communicator));
+    return HCCL_SUCCESS;
+}
+
+HcclResult check_ranks(uint32_t ranks, uint32_t rank, const HcclComm* handle, const char* function) {
+    const std::string prefix = std::string(function) + ": ";
+    if (handle == nullptr) return refuse(HCCL_E_PTR, prefix + "comm is null");
+    if (ranks == 0 || rank >= ranks) {
+        return refuse(HCCL_E_PARA,
+                      prefix + "rank " + std::to_string(rank) + " is not one of " + std::to_string(ranks) + " ranks");
+    }
+    if (ranks > kMaxRanks) {
+        return refuse(HCCL_E_NOT_SUPPORT, prefix + "a group of " + std::to_string(ranks) +
+                                              " ranks was asked for; the host emulator of CANN joins at most " +
+                                              std::to_string(kMaxRanks) + " on one machine");
+    }
     return HCCL_SUCCESS;
 }
 
@@ -117,34 +136,53 @@ HcclResult count_ranks(const char* path, uint32_t* ranks, const char* function) 
     return refuse(HCCL_E_PARA, std::string(function) + ": the rank table " + path + " names no rank_id");
 }
 
+HcclResult init_by_root(uint32_t ranks, const HcclRootInfo* root, uint32_t rank, const std::string& name,
+                        HcclComm* comm, const char* function) {
+    if (root == nullptr) return refuse(HCCL_E_PTR, std::string(function) + ": rootInfo is null");
+    if (const HcclResult code = check_ranks(ranks, rank, comm, function); code != HCCL_SUCCESS) return code;
+    SharedFile file;
+    if (std::sscanf(root->internal, "npu-emulator:%d:%d:%u", &file.pid, &file.fd, &file.nonce) != 3) {
+        return refuse(HCCL_E_PARA, std::string(function) + ": rootInfo was not made by the host emulator's "
+                                                           "HcclGetRootInfo; all ranks must use one CANN");
+    }
+    const int fd = ranks > 1 ? open_shared(file) : -1;
+    if (ranks > 1 && fd < 0) {
+        return refuse(HCCL_E_NOT_FOUND, std::string(function) + ": process " + std::to_string(file.pid) +
+                                            ", which made rootInfo, has ended, is on another machine or another "
+                                            "user's");
+    }
+    const HcclResult code = create(fd, ranks, rank, name, comm, function);
+    leave_meeting_place(file);
+    return code;
+}
+
 }  // namespace
 }  // namespace npu::emulator::hccl
 
 using namespace npu::emulator::hccl;
 
-/// Unique in this machine: process, count and random bits.
+/// Names a memory file of this process, in which the group will meet.
 HcclResult HcclGetRootInfo(HcclRootInfo* rootInfo) {
     if (rootInfo == nullptr) return refuse(HCCL_E_PTR, "HcclGetRootInfo: rootInfo is null");
-    std::random_device random;
+    const std::optional<SharedFile> file = meeting_place();
+    if (!file) return refuse(HCCL_E_SYSCALL, "HcclGetRootInfo: the host gave no memory file");
     std::memset(rootInfo, 0, sizeof *rootInfo);
-    std::snprintf(rootInfo->internal, sizeof rootInfo->internal, "npu-emulator:%d:%llu:%08x%08x", getpid(),
-                  static_cast<unsigned long long>(++next_number), random(), random());
+    std::snprintf(rootInfo->internal, sizeof rootInfo->internal, "npu-emulator:%d:%d:%u", file->pid, file->fd,
+                  file->nonce);
     return HCCL_SUCCESS;
 }
 
 HcclResult HcclCommInitRootInfo(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
                                 HcclComm* comm) {
-    if (rootInfo == nullptr) return refuse(HCCL_E_PTR, "HcclCommInitRootInfo: rootInfo is null");
-    return create(nRanks, rank, {}, comm, "HcclCommInitRootInfo");
+    return init_by_root(nRanks, rootInfo, rank, {}, comm, "HcclCommInitRootInfo");
 }
 
 HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootInfo, uint32_t rank,
                                       const HcclCommConfig* config, HcclComm* comm) {
     constexpr const char* function = "HcclCommInitRootInfoConfig";
-    if (rootInfo == nullptr) return refuse(HCCL_E_PTR, std::string(function) + ": rootInfo is null");
     std::string name;
     if (const HcclResult code = read_name(config, &name, function); code != HCCL_SUCCESS) return code;
-    return create(nRanks, rank, name, comm, function);
+    return init_by_root(nRanks, rootInfo, rank, name, comm, function);
 }
 
 HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config,
@@ -154,20 +192,47 @@ HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank,
     uint32_t ranks = 0;
     if (const HcclResult code = read_name(config, &name, function); code != HCCL_SUCCESS) return code;
     if (const HcclResult code = count_ranks(clusterInfo, &ranks, function); code != HCCL_SUCCESS) return code;
-    return create(ranks, rank, name, comm, function);
+    if (const HcclResult code = check_ranks(ranks, rank, comm, function); code != HCCL_SUCCESS) return code;
+    if (ranks == 1) return create(-1, ranks, rank, name, comm, function);
+    const TableMeeting meeting(clusterInfo, ranks);
+    if (meeting.fd() < 0) {
+        return refuse(HCCL_E_SYSCALL, std::string(function) + ": the ranks of " + clusterInfo +
+                                          " cannot meet in /dev/shm: " + std::strerror(errno));
+    }
+    return create(meeting.fd(), ranks, rank, name, comm, function);
 }
 
 HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t rank, HcclComm* comm) {
     return HcclCommInitClusterInfoConfig(clusterInfo, rank, nullptr, comm);
 }
 
+/// comms: ndev handles, one for each device of this process.
 HcclResult HcclCommInitAll(uint32_t ndev, int32_t* devices, HcclComm* comms) {
-    if (devices == nullptr) return refuse(HCCL_E_PTR, "HcclCommInitAll: devices is null");
-    return create(ndev, 0, {}, comms, "HcclCommInitAll");
+    constexpr const char* function = "HcclCommInitAll";
+    if (devices == nullptr) return refuse(HCCL_E_PTR, std::string(function) + ": devices is null");
+    if (const HcclResult code = check_ranks(ndev, 0, comms, function); code != HCCL_SUCCESS) return code;
+    HcclRootInfo root;
+    if (const HcclResult code = HcclGetRootInfo(&root); code != HCCL_SUCCESS) return code;
+    std::vector<HcclResult> codes(ndev);
+    std::vector<std::string> sentences(ndev);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < ndev; ++rank) {
+        threads.emplace_back([&, rank] {
+            codes[rank] = init_by_root(ndev, &root, rank, {}, &comms[rank], function);
+            sentences[rank] = recent_sentence();
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (uint32_t rank = 0; rank < ndev; ++rank) {
+        if (codes[rank] == HCCL_SUCCESS) continue;
+        set_recent_sentence(sentences[rank]);
+        return codes[rank];
+    }
+    return HCCL_SUCCESS;
 }
 
 /// rankIds: ranks of `comm` that form the group. A rank outside of it passes no ids and gets no communicator.
-HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t,
+HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* rankIds, uint64_t subCommId,
                                    uint32_t subCommRankId, HcclCommConfig* config, HcclComm* subComm) {
     constexpr const char* function = "HcclCreateSubCommConfig";
     if (comm == nullptr || subComm == nullptr)
@@ -185,13 +250,31 @@ HcclResult HcclCreateSubCommConfig(HcclComm* comm, uint32_t rankNum, uint32_t* r
     }
     std::string name;
     if (const HcclResult code = read_name(config, &name, function); code != HCCL_SUCCESS) return code;
-    return create(rankNum, subCommRankId, name, subComm, function);
+    if (const HcclResult code = check_ranks(rankNum, subCommRankId, subComm, function); code != HCCL_SUCCESS)
+        return code;
+    if (rankNum == 1) return create(-1, 1, 0, name, subComm, function);
+    const int fd = subgroup_file(*parent, {rankIds, rankIds + rankNum}, subCommId);
+    if (fd < 0) {
+        return refuse(HCCL_E_TIMEOUT, std::string(function) + ": rank " + std::to_string(rankIds[0]) +
+                                          " of the communicator did not come to open the group");
+    }
+    return create(fd, rankNum, subCommRankId, name, subComm, function);
 }
 
 HcclResult HcclCommDestroy(HcclComm comm) {
-    std::lock_guard lock(table().mutex);
-    if (table().communicators.erase(comm) > 0) return HCCL_SUCCESS;
-    return refuse(HCCL_E_PARA, "HcclCommDestroy: the communicator was destroyed already or never created");
+    std::shared_ptr<Communicator> communicator;
+    {
+        std::lock_guard lock(table().mutex);
+        const auto found = table().communicators.find(comm);
+        if (found != table().communicators.end()) {
+            communicator = std::move(found->second);
+            table().communicators.erase(found);
+        }
+    }
+    if (!communicator)
+        return refuse(HCCL_E_PARA, "HcclCommDestroy: the communicator was destroyed already or never created");
+    if (communicator->segment) communicator->settle(5000);
+    return HCCL_SUCCESS;
 }
 
 HcclResult HcclGetRankSize(HcclComm comm, uint32_t* rankSize) {
@@ -232,11 +315,12 @@ HcclResult HcclCommGetHandleWithName(const char* commName, HcclComm* comm) {
                   std::string("HcclCommGetHandleWithName: there is no communicator ") + commName);
 }
 
-/// A group of one rank has nobody to lose.
+/// What the first collective of this rank that failed found.
 HcclResult HcclGetCommAsyncError(HcclComm comm, HcclResult* asyncError) {
-    if (!find(comm, "HcclGetCommAsyncError")) return HCCL_E_PARA;
+    const auto communicator = find(comm, "HcclGetCommAsyncError");
+    if (!communicator) return HCCL_E_PARA;
     if (asyncError == nullptr) return refuse(HCCL_E_PTR, "HcclGetCommAsyncError: asyncError is null");
-    *asyncError = HCCL_SUCCESS;
+    *asyncError = communicator->async_error;
     return HCCL_SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-#include "ipc.h"
+#include "shared_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,0 +1,176 @@
+#include "element.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+namespace npu::emulator::hccl {
+
+uint64_t element_size(HcclDataType type) {
+    switch (type) {
+        case HCCL_DATA_TYPE_INT8:
+        case HCCL_DATA_TYPE_UINT8:
+        case HCCL_DATA_TYPE_HIF8:
+        case HCCL_DATA_TYPE_FP8E4M3:
+        case HCCL_DATA_TYPE_FP8E5M2:
+        case HCCL_DATA_TYPE_FP8E8M0:
+            return 1;
+        case HCCL_DATA_TYPE_INT16:
+        case HCCL_DATA_TYPE_UINT16:
+        case HCCL_DATA_TYPE_FP16:
+        case HCCL_DATA_TYPE_BFP16:
+            return 2;
+        case HCCL_DATA_TYPE_INT32:
+        case HCCL_DATA_TYPE_UINT32:
+        case HCCL_DATA_TYPE_FP32:
+            return 4;
+        case HCCL_DATA_TYPE_INT64:
+        case HCCL_DATA_TYPE_UINT64:
+        case HCCL_DATA_TYPE_FP64:
+            return 8;
+        case HCCL_DATA_TYPE_INT128:
+            return 16;
+        default:
+            return 0;
+    }
+}
+
+const char* element_name(HcclDataType type) {
+    switch (type) {
+        case HCCL_DATA_TYPE_INT8: return "int8";
+        case HCCL_DATA_TYPE_INT16: return "int16";
+        case HCCL_DATA_TYPE_INT32: return "int32";
+        case HCCL_DATA_TYPE_INT64: return "int64";
+        case HCCL_DATA_TYPE_INT128: return "int128";
+        case HCCL_DATA_TYPE_UINT8: return "uint8";
+        case HCCL_DATA_TYPE_UINT16: return "uint16";
+        case HCCL_DATA_TYPE_UINT32: return "uint32";
+        case HCCL_DATA_TYPE_UINT64: return "uint64";
+        case HCCL_DATA_TYPE_FP16: return "float16";
+        case HCCL_DATA_TYPE_BFP16: return "bfloat16";
+        case HCCL_DATA_TYPE_FP32: return "float32";
+        case HCCL_DATA_TYPE_FP64: return "float64";
+        case HCCL_DATA_TYPE_HIF8: return "hifloat8";
+        case HCCL_DATA_TYPE_FP8E4M3: return "float8_e4m3";
+        case HCCL_DATA_TYPE_FP8E5M2: return "float8_e5m2";
+        case HCCL_DATA_TYPE_FP8E8M0: return "float8_e8m0";
+        default: return "an unknown type";
+    }
+}
+
+namespace {
+
+struct bfloat16 {
+    uint16_t bits;
+};
+
+template <class T>
+struct Conversion {  // stored as T, accumulated as T
+    using Sum = T;
+    static Sum load(T value) { return value; }
+    static T round(Sum value) { return value; }
+};
+
+template <>
+struct Conversion<_Float16> {
+    using Sum = float;
+    static Sum load(_Float16 value) { return static_cast<float>(value); }
+    static _Float16 round(Sum value) { return static_cast<_Float16>(value); }
+};
+
+template <>
+struct Conversion<bfloat16> {
+    using Sum = float;
+    static Sum load(bfloat16 value) {
+        const uint32_t bits = static_cast<uint32_t>(value.bits) << 16;
+        float result;
+        std::memcpy(&result, &bits, sizeof result);
+        return result;
+    }
+    static bfloat16 round(Sum value) {  // to nearest, ties to even
+        uint32_t bits;
+        std::memcpy(&bits, &value, sizeof bits);
+        const uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+        const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
+        return {static_cast<uint16_t>(nan ? 0x7fc0U : rounded)};
+    }
+};
+
+template <HcclReduceOp op, class T>
+T combine(T a, T b) {
+    if constexpr (op == HCCL_REDUCE_MAX) {
+        if constexpr (std::is_floating_point_v<T>) return a > b || a != a ? a : b;
+        return a > b ? a : b;
+    } else if constexpr (op == HCCL_REDUCE_MIN) {
+        if constexpr (std::is_floating_point_v<T>) return a < b || a != a ? a : b;
+        return a < b ? a : b;
+    } else if constexpr (std::is_integral_v<T>) {
+        // Wide enough that short unsigned factors are not promoted to int, whose overflow is undefined.
+        const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+        return static_cast<T>(op == HCCL_REDUCE_SUM ? x + y : x * y);
+    } else {
+        return op == HCCL_REDUCE_SUM ? a + b : a * b;
+    }
+}
+
+template <class T>
+void first(void* sum, const void* block, std::size_t n) {
+    auto* to = static_cast<typename Conversion<T>::Sum*>(sum);
+    auto* from = static_cast<const T*>(block);
+    for (std::size_t i = 0; i < n; ++i) to[i] = Conversion<T>::load(from[i]);
+}
+
+template <HcclReduceOp op, class T>
+void add(void* sum, const void* block, std::size_t n) {
+    auto* to = static_cast<typename Conversion<T>::Sum*>(sum);
+    auto* from = static_cast<const T*>(block);
+    for (std::size_t i = 0; i < n; ++i) to[i] = combine<op>(to[i], Conversion<T>::load(from[i]));
+}
+
+template <class T>
+void store(void* out, const void* sum, std::size_t n) {
+    auto* to = static_cast<T*>(out);
+    auto* from = static_cast<const typename Conversion<T>::Sum*>(sum);
+    for (std::size_t i = 0; i < n; ++i) to[i] = Conversion<T>::round(from[i]);
+}
+
+template <class T>
+Reducer::Functions functions(HcclReduceOp op) {
+    switch (op) {
+        case HCCL_REDUCE_SUM: return {first<T>, add<HCCL_REDUCE_SUM, T>, store<T>};
+        case HCCL_REDUCE_PROD: return {first<T>, add<HCCL_REDUCE_PROD, T>, store<T>};
+        case HCCL_REDUCE_MAX: return {first<T>, add<HCCL_REDUCE_MAX, T>, store<T>};
+        default: return {first<T>, add<HCCL_REDUCE_MIN, T>, store<T>};
+    }
+}
+
+Reducer::Functions functions(HcclDataType type, HcclReduceOp op) {
+    switch (type) {
+        case HCCL_DATA_TYPE_INT8: return functions<int8_t>(op);
+        case HCCL_DATA_TYPE_INT16: return functions<int16_t>(op);
+        case HCCL_DATA_TYPE_INT32: return functions<int32_t>(op);
+        case HCCL_DATA_TYPE_INT64: return functions<int64_t>(op);
+        case HCCL_DATA_TYPE_UINT8: return functions<uint8_t>(op);
+        case HCCL_DATA_TYPE_UINT16: return functions<uint16_t>(op);
+        case HCCL_DATA_TYPE_UINT32: return functions<uint32_t>(op);
+        case HCCL_DATA_TYPE_UINT64: return functions<uint64_t>(op);
+        case HCCL_DATA_TYPE_FP16: return functions<_Float16>(op);
+        case HCCL_DATA_TYPE_BFP16: return functions<bfloat16>(op);
+        case HCCL_DATA_TYPE_FP32: return functions<float>(op);
+        case HCCL_DATA_TYPE_FP64: return functions<double>(op);
+        default: return {};
+    }
+}
+
+}  // namespace
+
+bool Reducer::supports(HcclDataType type) { return functions(type, HCCL_REDUCE_SUM).first != nullptr; }
+
+Reducer::Reducer(HcclDataType type, HcclReduceOp op, std::size_t elements)
+    : functions_(functions(type, op)), sum_(elements * std::max<std::size_t>(element_size(type), sizeof(float))) {}
+
+void Reducer::first(const void* block, std::size_t elements) { functions_.first(sum_.data(), block, elements); }
+void Reducer::add(const void* block, std::size_t elements) { functions_.add(sum_.data(), block, elements); }
+void Reducer::store(void* out, std::size_t elements) const { functions_.store(out, sum_.data(), elements); }
+
+}  // namespace npu::emulator::hccl

@@ -1,0 +1,195 @@
+// How the ranks of a group come together, and how they notice that one is gone.
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "communicator.h"
+#include "meeting.h"
+#include "runtime/launch.h"
+
+namespace npu::emulator::hccl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kLookMilliseconds = 100;  ///< between two looks at whether the peers still live
+constexpr std::chrono::microseconds kSpin{30};  ///< before sleeping: about the cost of being woken
+
+std::string names(const std::vector<uint32_t>& ranks) {
+    std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+    for (std::size_t i = 0; i < ranks.size(); ++i) text += (i > 0 ? ", " : "") + std::to_string(ranks[i]);
+    return text;
+}
+
+/// True if every peer's memory can be read; what cannot be read travels as copies.
+bool reads_peers(Segment& segment, uint32_t self) {
+    const char* wish = std::getenv("NPU_EMULATOR_HCCL_TRANSPORT");
+    if (wish != nullptr && std::string(wish) == "copy") return false;
+    for (uint32_t peer = 0; peer < segment.ranks(); ++peer) {
+        if (peer == self || segment.slot(peer).process == getpid()) continue;
+        uint64_t word = 0;
+        iovec here{&word, sizeof word};
+        iovec there{reinterpret_cast<void*>(segment.slot(peer).probe), sizeof word};
+        if (process_vm_readv(segment.slot(peer).process, &here, 1, &there, 1, 0) != sizeof word) return false;
+    }
+    return true;
+}
+
+/// Waits for all ranks at a counter of the header; empty: they came, else why not.
+std::string meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) {
+    const auto deadline = Clock::now() + std::chrono::seconds(seconds);
+    if (counter.fetch_add(1) + 1 == segment.ranks()) futex_wake(counter);
+    while (true) {
+        const uint32_t here = counter;
+        if (here >= segment.ranks()) return {};
+        futex_wait(counter, here, kLookMilliseconds);
+        if (counter >= segment.ranks()) return {};
+        std::vector<uint32_t> missing, dead;
+        for (uint32_t rank = 0; rank < segment.ranks(); ++rank) {
+            if (segment.slot(rank).process == 0)
+                missing.push_back(rank);
+            else if (!segment.alive(rank))
+                dead.push_back(rank);
+        }
+        if (!dead.empty()) return names(dead) + " died while the group came together";
+        if (Clock::now() >= deadline) {
+            return (missing.empty() ? "the other ranks" : names(missing)) + " did not come within " +
+                   std::to_string(seconds) + " s (HCCL_CONNECT_TIMEOUT)";
+        }
+    }
+}
+
+}  // namespace
+
+int seconds_from(const char* variable, int fallback) {
+    const char* text = std::getenv(variable);
+    if (text == nullptr) return fallback;
+    char* end = nullptr;
+    const long value = std::strtol(text, &end, 10);
+    return end != text && *end == '\0' && value >= 0 && value < 1'000'000 ? static_cast<int>(value) : fallback;
+}
+
+HcclResult join(int fd, uint32_t ranks, uint32_t rank, const char* function, Communicator* communicator) {
+    const std::string prefix = std::string(function) + ": ";
+    try {
+        communicator->segment = std::make_unique<Segment>(fd, ranks);
+    } catch (const std::system_error& error) {
+        return refuse(HCCL_E_SYSCALL, prefix + "the group's shared memory cannot be mapped: " + error.what());
+    }
+    Segment& segment = *communicator->segment;
+    Header& header = segment.header();
+    uint32_t others = 0;
+    if (!header.ranks.compare_exchange_strong(others, ranks) && others != ranks) {
+        communicator->segment.reset();
+        return refuse(HCCL_E_PARA, prefix + "this rank was told of " + std::to_string(ranks) +
+                                       " ranks, and another one of " + std::to_string(others));
+    }
+    // Yama lets only descendants be read, unless they allow more. Ranks are siblings.
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    RankSlot& mine = segment.slot(rank);
+    int32_t nobody = 0;
+    mine.start_time = start_time_of(getpid());
+    mine.probe = reinterpret_cast<uint64_t>(&communicator->called);
+    if (!mine.process.compare_exchange_strong(nobody, getpid())) {
+        communicator->segment.reset();
+        return refuse(HCCL_E_PARA, prefix + "rank " + std::to_string(rank) + " of the group is taken by process " +
+                                       std::to_string(nobody));
+    }
+    const int seconds = seconds_from("HCCL_CONNECT_TIMEOUT", 120);
+    std::string problem = meet(segment, header.attached, seconds);
+    if (problem.empty()) {
+        if (!reads_peers(segment, rank)) header.unreadable = 1;
+        problem = meet(segment, header.verified, seconds);
+    }
+    if (!problem.empty()) {
+        communicator->segment.reset();
+        return refuse(HCCL_E_TIMEOUT, prefix + problem);
+    }
+    communicator->readable = header.unreadable == 0;
+    communicator->sent.resize(ranks);
+    communicator->received.resize(ranks);
+    communicator->exec_timeout = seconds_from("HCCL_EXEC_TIMEOUT", 1836);
+    return HCCL_SUCCESS;
+}
+
+Communicator::~Communicator() {
+    if (!segment) return;
+    for (const Subgroup& place : segment->slot(rank).subgroups) {
+        if (place.key != 0) leave_meeting_place(place.file);
+    }
+    segment->slot(rank).left = 1;
+}
+
+void Communicator::keep(Message& message, const void* from, uint64_t bytes) {
+    auto copy = std::make_unique<SharedCopy>(from, bytes);
+    message.source = {Source::file, copy->file(), 0};
+    std::lock_guard lock(mutex);
+    std::erase_if(kept, [](const Kept& one) { return one.message->turn != one.turn; });
+    kept.push_back({&message, message.turn, std::move(copy)});
+}
+
+void Communicator::settle(int milliseconds) {
+    const auto deadline = Clock::now() + std::chrono::milliseconds(milliseconds);
+    std::atomic<uint32_t>& bell = segment->slot(rank).bell;
+    while (Clock::now() < deadline && segment->header().failed == 0) {
+        const uint32_t seen = bell;
+        {
+            std::lock_guard lock(mutex);
+            std::erase_if(kept, [](const Kept& one) { return one.message->turn != one.turn; });
+            if (kept.empty()) return;
+        }
+        futex_wait(bell, seen, kLookMilliseconds);
+    }
+}
+
+void Communicator::fail(HcclResult code, const std::string& sentence) {
+    HcclResult none = HCCL_SUCCESS;
+    async_error.compare_exchange_strong(none, code);
+    throw TaskError(code == HCCL_E_TIMEOUT ? ACL_ERROR_RT_AICPU_TIMEOUT : ACL_ERROR_RT_AICPU_EXCEPTION,
+                    sentence + " (group " + name + ", this is rank " + std::to_string(rank) + " of " +
+                        std::to_string(size) + ")");
+}
+
+void Communicator::lost(uint32_t peer, const char* function) {
+    uint32_t none = 0;
+    segment->header().failed.compare_exchange_strong(none, peer + 1);
+    fail(HCCL_E_REMOTE, std::string(function) + " lost rank " + std::to_string(peer) + ": " +
+                            (segment->slot(peer).left != 0 && segment->alive(peer)
+                                 ? "it destroyed its communicator"
+                                 : "its process " + std::to_string(segment->slot(peer).process) + " ended"));
+}
+
+void Communicator::await(std::atomic<uint32_t>& word, const char* function, const std::function<bool()>& ready,
+                         const std::function<std::vector<uint32_t>()>& late) {
+    const auto start = Clock::now();
+    while (Clock::now() - start < kSpin) {
+        if (ready()) return;
+        sched_yield();
+    }
+    while (true) {
+        const uint32_t seen = word;
+        if (ready()) return;
+        futex_wait(word, seen, kLookMilliseconds);
+        if (ready()) return;
+        if (word != seen) continue;
+        const std::vector<uint32_t> awaited = late();
+        if (const uint32_t failed = segment->header().failed; failed != 0) lost(failed - 1, function);
+        for (const uint32_t peer : awaited) {
+            const bool gone = segment->slot(peer).left != 0 || !segment->alive(peer);
+            if (!gone) continue;
+            if (ready()) return;  // what it did before it went was all that was needed
+            lost(peer, function);
+        }
+        if (Clock::now() - start >= std::chrono::seconds(exec_timeout)) {
+            fail(HCCL_E_TIMEOUT, std::string(function) + " waited " + std::to_string(exec_timeout) +
+                                     " s (HCCL_EXEC_TIMEOUT) for " + names(awaited));
+        }
+    }
+}
+
+}  // namespace npu::emulator::hccl
