@@ -29,8 +29,8 @@ class Call {
 
     Call& peer(uint32_t rank, const char* what) {
         if (ok() && rank >= communicator_->size)
-            error(HCCL_E_PARA, std::string(what) + " " + std::to_string(rank) + " is not a rank of the group of " +
-                                   std::to_string(communicator_->size));
+            error(HCCL_E_PARA, std::string(what) + " " + std::to_string(rank) +
+                                   " is not a rank of the group of " + std::to_string(communicator_->size));
         return *this;
     }
 
@@ -78,7 +78,8 @@ class Call {
         request_.receive = receive;
         request_.count = count;
         if (ok() && count > 0 && sends && send == nullptr) error(HCCL_E_PTR, "the send buffer is null");
-        if (ok() && count > 0 && receives && receive == nullptr) error(HCCL_E_PTR, "the receive buffer is null");
+        if (ok() && count > 0 && receives && receive == nullptr)
+            error(HCCL_E_PTR, "the receive buffer is null");
         return *this;
     }
 
@@ -95,7 +96,8 @@ class Call {
         return ok() ? submit(std::move(communicator_), std::move(request_), stream) : code_;
     }
     HcclResult run(std::vector<Transfer> transfers, aclrtStream stream) {
-        return ok() ? submit(request_.function, std::move(communicator_), std::move(transfers), stream) : code_;
+        return ok() ? submit(request_.function, std::move(communicator_), std::move(transfers), stream)
+                    : code_;
     }
 
   private:

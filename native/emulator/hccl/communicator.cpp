@@ -83,13 +83,14 @@ HcclResult check_ranks(uint32_t ranks, uint32_t rank, const HcclComm* handle, co
     const std::string prefix = std::string(function) + ": ";
     if (handle == nullptr) return refuse(HCCL_E_PTR, prefix + "comm is null");
     if (ranks == 0 || rank >= ranks) {
-        return refuse(HCCL_E_PARA,
-                      prefix + "rank " + std::to_string(rank) + " is not one of " + std::to_string(ranks) + " ranks");
+        return refuse(HCCL_E_PARA, prefix + "rank " + std::to_string(rank) + " is not one of " +
+                                       std::to_string(ranks) + " ranks");
     }
     if (ranks > kMaxRanks) {
-        return refuse(HCCL_E_NOT_SUPPORT, prefix + "a group of " + std::to_string(ranks) +
-                                              " ranks was asked for; the host emulator of CANN joins at most " +
-                                              std::to_string(kMaxRanks) + " on one machine");
+        return refuse(HCCL_E_NOT_SUPPORT,
+                      prefix + "a group of " + std::to_string(ranks) +
+                          " ranks was asked for; the host emulator of CANN joins at most " +
+                          std::to_string(kMaxRanks) + " on one machine");
     }
     return HCCL_SUCCESS;
 }
@@ -142,14 +143,16 @@ HcclResult init_by_root(uint32_t ranks, const HcclRootInfo* root, uint32_t rank,
     if (const HcclResult code = check_ranks(ranks, rank, comm, function); code != HCCL_SUCCESS) return code;
     SharedFile file;
     if (std::sscanf(root->internal, "npu-emulator:%d:%d:%u", &file.pid, &file.fd, &file.nonce) != 3) {
-        return refuse(HCCL_E_PARA, std::string(function) + ": rootInfo was not made by the host emulator's "
-                                                           "HcclGetRootInfo; all ranks must use one CANN");
+        return refuse(HCCL_E_PARA, std::string(function) +
+                                       ": rootInfo was not made by the host emulator's "
+                                       "HcclGetRootInfo; all ranks must use one CANN");
     }
     const int fd = ranks > 1 ? open_shared(file) : -1;
     if (ranks > 1 && fd < 0) {
-        return refuse(HCCL_E_NOT_FOUND, std::string(function) + ": process " + std::to_string(file.pid) +
-                                            ", which made rootInfo, has ended, is on another machine or another "
-                                            "user's");
+        return refuse(HCCL_E_NOT_FOUND,
+                      std::string(function) + ": process " + std::to_string(file.pid) +
+                          ", which made rootInfo, has ended, is on another machine or another "
+                          "user's");
     }
     const HcclResult code = create(fd, ranks, rank, name, comm, function);
     leave_meeting_place(file);
@@ -159,6 +162,7 @@ HcclResult init_by_root(uint32_t ranks, const HcclRootInfo* root, uint32_t rank,
 }  // namespace
 }  // namespace npu::emulator::hccl
 
+using namespace npu::emulator;
 using namespace npu::emulator::hccl;
 
 /// Names a memory file of this process, in which the group will meet.
@@ -272,7 +276,8 @@ HcclResult HcclCommDestroy(HcclComm comm) {
         }
     }
     if (!communicator)
-        return refuse(HCCL_E_PARA, "HcclCommDestroy: the communicator was destroyed already or never created");
+        return refuse(HCCL_E_PARA,
+                      "HcclCommDestroy: the communicator was destroyed already or never created");
     if (communicator->segment) communicator->settle(5000);
     return HCCL_SUCCESS;
 }

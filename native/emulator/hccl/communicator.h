@@ -57,9 +57,9 @@ struct Communicator {
     /// Waits until all kept copies were received, or their receivers are gone, or for that long.
     void settle(int milliseconds);
 
-    /// Waits until `ready` on a word of the segment, which is woken when it changes. Throws TaskError, and keeps
-    /// the error for HcclGetCommAsyncError, when one of the ranks that `late` names died or left, or at the
-    /// time-out.
+    /// Waits until `ready` on a word of the segment, which is woken when it changes. Throws TaskError, and
+    /// keeps the error for HcclGetCommAsyncError, when one of the ranks that `late` names died or left, or at
+    /// the time-out.
     void await(std::atomic<uint32_t>& word, const char* function, const std::function<bool()>& ready,
                const std::function<std::vector<uint32_t>()>& late);
 

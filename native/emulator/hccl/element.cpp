@@ -37,24 +37,42 @@ uint64_t element_size(HcclDataType type) {
 
 const char* element_name(HcclDataType type) {
     switch (type) {
-        case HCCL_DATA_TYPE_INT8: return "int8";
-        case HCCL_DATA_TYPE_INT16: return "int16";
-        case HCCL_DATA_TYPE_INT32: return "int32";
-        case HCCL_DATA_TYPE_INT64: return "int64";
-        case HCCL_DATA_TYPE_INT128: return "int128";
-        case HCCL_DATA_TYPE_UINT8: return "uint8";
-        case HCCL_DATA_TYPE_UINT16: return "uint16";
-        case HCCL_DATA_TYPE_UINT32: return "uint32";
-        case HCCL_DATA_TYPE_UINT64: return "uint64";
-        case HCCL_DATA_TYPE_FP16: return "float16";
-        case HCCL_DATA_TYPE_BFP16: return "bfloat16";
-        case HCCL_DATA_TYPE_FP32: return "float32";
-        case HCCL_DATA_TYPE_FP64: return "float64";
-        case HCCL_DATA_TYPE_HIF8: return "hifloat8";
-        case HCCL_DATA_TYPE_FP8E4M3: return "float8_e4m3";
-        case HCCL_DATA_TYPE_FP8E5M2: return "float8_e5m2";
-        case HCCL_DATA_TYPE_FP8E8M0: return "float8_e8m0";
-        default: return "an unknown type";
+        case HCCL_DATA_TYPE_INT8:
+            return "int8";
+        case HCCL_DATA_TYPE_INT16:
+            return "int16";
+        case HCCL_DATA_TYPE_INT32:
+            return "int32";
+        case HCCL_DATA_TYPE_INT64:
+            return "int64";
+        case HCCL_DATA_TYPE_INT128:
+            return "int128";
+        case HCCL_DATA_TYPE_UINT8:
+            return "uint8";
+        case HCCL_DATA_TYPE_UINT16:
+            return "uint16";
+        case HCCL_DATA_TYPE_UINT32:
+            return "uint32";
+        case HCCL_DATA_TYPE_UINT64:
+            return "uint64";
+        case HCCL_DATA_TYPE_FP16:
+            return "float16";
+        case HCCL_DATA_TYPE_BFP16:
+            return "bfloat16";
+        case HCCL_DATA_TYPE_FP32:
+            return "float32";
+        case HCCL_DATA_TYPE_FP64:
+            return "float64";
+        case HCCL_DATA_TYPE_HIF8:
+            return "hifloat8";
+        case HCCL_DATA_TYPE_FP8E4M3:
+            return "float8_e4m3";
+        case HCCL_DATA_TYPE_FP8E5M2:
+            return "float8_e5m2";
+        case HCCL_DATA_TYPE_FP8E8M0:
+            return "float8_e8m0";
+        default:
+            return "an unknown type";
     }
 }
 
@@ -137,28 +155,45 @@ void store(void* out, const void* sum, std::size_t n) {
 template <class T>
 Reducer::Functions functions(HcclReduceOp op) {
     switch (op) {
-        case HCCL_REDUCE_SUM: return {first<T>, add<HCCL_REDUCE_SUM, T>, store<T>};
-        case HCCL_REDUCE_PROD: return {first<T>, add<HCCL_REDUCE_PROD, T>, store<T>};
-        case HCCL_REDUCE_MAX: return {first<T>, add<HCCL_REDUCE_MAX, T>, store<T>};
-        default: return {first<T>, add<HCCL_REDUCE_MIN, T>, store<T>};
+        case HCCL_REDUCE_SUM:
+            return {first<T>, add<HCCL_REDUCE_SUM, T>, store<T>};
+        case HCCL_REDUCE_PROD:
+            return {first<T>, add<HCCL_REDUCE_PROD, T>, store<T>};
+        case HCCL_REDUCE_MAX:
+            return {first<T>, add<HCCL_REDUCE_MAX, T>, store<T>};
+        default:
+            return {first<T>, add<HCCL_REDUCE_MIN, T>, store<T>};
     }
 }
 
 Reducer::Functions functions(HcclDataType type, HcclReduceOp op) {
     switch (type) {
-        case HCCL_DATA_TYPE_INT8: return functions<int8_t>(op);
-        case HCCL_DATA_TYPE_INT16: return functions<int16_t>(op);
-        case HCCL_DATA_TYPE_INT32: return functions<int32_t>(op);
-        case HCCL_DATA_TYPE_INT64: return functions<int64_t>(op);
-        case HCCL_DATA_TYPE_UINT8: return functions<uint8_t>(op);
-        case HCCL_DATA_TYPE_UINT16: return functions<uint16_t>(op);
-        case HCCL_DATA_TYPE_UINT32: return functions<uint32_t>(op);
-        case HCCL_DATA_TYPE_UINT64: return functions<uint64_t>(op);
-        case HCCL_DATA_TYPE_FP16: return functions<_Float16>(op);
-        case HCCL_DATA_TYPE_BFP16: return functions<bfloat16>(op);
-        case HCCL_DATA_TYPE_FP32: return functions<float>(op);
-        case HCCL_DATA_TYPE_FP64: return functions<double>(op);
-        default: return {};
+        case HCCL_DATA_TYPE_INT8:
+            return functions<int8_t>(op);
+        case HCCL_DATA_TYPE_INT16:
+            return functions<int16_t>(op);
+        case HCCL_DATA_TYPE_INT32:
+            return functions<int32_t>(op);
+        case HCCL_DATA_TYPE_INT64:
+            return functions<int64_t>(op);
+        case HCCL_DATA_TYPE_UINT8:
+            return functions<uint8_t>(op);
+        case HCCL_DATA_TYPE_UINT16:
+            return functions<uint16_t>(op);
+        case HCCL_DATA_TYPE_UINT32:
+            return functions<uint32_t>(op);
+        case HCCL_DATA_TYPE_UINT64:
+            return functions<uint64_t>(op);
+        case HCCL_DATA_TYPE_FP16:
+            return functions<_Float16>(op);
+        case HCCL_DATA_TYPE_BFP16:
+            return functions<bfloat16>(op);
+        case HCCL_DATA_TYPE_FP32:
+            return functions<float>(op);
+        case HCCL_DATA_TYPE_FP64:
+            return functions<double>(op);
+        default:
+            return {};
     }
 }
 
@@ -167,9 +202,12 @@ Reducer::Functions functions(HcclDataType type, HcclReduceOp op) {
 bool Reducer::supports(HcclDataType type) { return functions(type, HCCL_REDUCE_SUM).first != nullptr; }
 
 Reducer::Reducer(HcclDataType type, HcclReduceOp op, std::size_t elements)
-    : functions_(functions(type, op)), sum_(elements * std::max<std::size_t>(element_size(type), sizeof(float))) {}
+    : functions_(functions(type, op)),
+      sum_(elements * std::max<std::size_t>(element_size(type), sizeof(float))) {}
 
-void Reducer::first(const void* block, std::size_t elements) { functions_.first(sum_.data(), block, elements); }
+void Reducer::first(const void* block, std::size_t elements) {
+    functions_.first(sum_.data(), block, elements);
+}
 void Reducer::add(const void* block, std::size_t elements) { functions_.add(sum_.data(), block, elements); }
 void Reducer::store(void* out, std::size_t elements) const { functions_.store(out, sum_.data(), elements); }
 

@@ -22,7 +22,8 @@ Turn::~Turn() {
 }
 void Turn::wait(const char* function) {
     std::unique_lock lock(communicator_->mutex);
-    communicator_->turn_came.wait(lock, [&] { return communicator_->broken || communicator_->turn == number_; });
+    communicator_->turn_came.wait(lock,
+                                  [&] { return communicator_->broken || communicator_->turn == number_; });
     if (communicator_->turn == number_) return;
     lock.unlock();
     communicator_->fail(HCCL_E_INTERNAL, std::string(function) + " comes after a call that failed");
@@ -45,7 +46,8 @@ struct Span {
 class Collective final : public Task {
   public:
     Collective(std::shared_ptr<Communicator> communicator, Request request)
-        : turn_(std::move(communicator)), request_(std::move(request)),
+        : turn_(std::move(communicator)),
+          request_(std::move(request)),
           element_(request_.kind == Kind::barrier ? 1 : element_size(request_.type)) {}
 
     void run() override;
@@ -64,7 +66,7 @@ class Collective final : public Task {
     void show();
     void meet(GateName name);
     void check();
-    void copy(const Span& span, const Source Post::*source);
+    void copy(const Span& span, const Source Post::* source);
     void reduce(uint64_t offset, uint64_t target, uint64_t elements);
     void all_reduce_in_parts();
     std::vector<Span> spans();
@@ -75,8 +77,9 @@ class Collective final : public Task {
     Request request_;
     uint64_t element_;
     std::optional<SharedCopy> copy_;
-    std::optional<std::vector<std::byte>> landing_;  ///< results wait here while peers read what they overwrite
-    std::unique_ptr<Post> alone_;                    ///< a group of one rank has no segment
+    std::optional<std::vector<std::byte>>
+        landing_;                  ///< results wait here while peers read what they overwrite
+    std::unique_ptr<Post> alone_;  ///< a group of one rank has no segment
 };
 
 uint64_t extent(const std::vector<uint64_t>& counts, const std::vector<uint64_t>& displs) {
@@ -89,37 +92,51 @@ uint64_t extent(const std::vector<uint64_t>& counts, const std::vector<uint64_t>
 
 uint64_t Collective::sent_elements() {
     switch (request_.kind) {
-        case Kind::barrier: return 0;
-        case Kind::broadcast: return self() == request_.root ? request_.count : 0;
-        case Kind::scatter: return self() == request_.root ? request_.count * group().size : 0;
+        case Kind::barrier:
+            return 0;
+        case Kind::broadcast:
+            return self() == request_.root ? request_.count : 0;
+        case Kind::scatter:
+            return self() == request_.root ? request_.count * group().size : 0;
         case Kind::reduce:
         case Kind::all_reduce:
-        case Kind::all_gather: return request_.count;
-        case Kind::all_gather_v: return request_.send_counts[0];
+        case Kind::all_gather:
+            return request_.count;
+        case Kind::all_gather_v:
+            return request_.send_counts[0];
         case Kind::reduce_scatter:
-        case Kind::all_to_all: return request_.count * group().size;
-        default: return extent(request_.send_counts, request_.send_displs);
+        case Kind::all_to_all:
+            return request_.count * group().size;
+        default:
+            return extent(request_.send_counts, request_.send_displs);
     }
 }
 
 uint64_t Collective::received_elements() {
     switch (request_.kind) {
-        case Kind::barrier: return 0;
-        case Kind::reduce: return self() == request_.root ? request_.count : 0;
+        case Kind::barrier:
+            return 0;
+        case Kind::reduce:
+            return self() == request_.root ? request_.count : 0;
         case Kind::broadcast:
         case Kind::scatter:
         case Kind::all_reduce:
-        case Kind::reduce_scatter: return request_.count;
+        case Kind::reduce_scatter:
+            return request_.count;
         case Kind::all_gather:
-        case Kind::all_to_all: return request_.count * group().size;
-        case Kind::reduce_scatter_v: return request_.receive_counts[0];
-        default: return extent(request_.receive_counts, request_.receive_displs);
+        case Kind::all_to_all:
+            return request_.count * group().size;
+        case Kind::reduce_scatter_v:
+            return request_.receive_counts[0];
+        default:
+            return extent(request_.receive_counts, request_.receive_displs);
     }
 }
 
 /// Whether results would fall on bytes that peers, or this rank itself, still have to read.
 bool Collective::overlaps() {
-    if (request_.kind == Kind::broadcast || request_.kind == Kind::reduce || request_.kind == Kind::all_reduce)
+    if (request_.kind == Kind::broadcast || request_.kind == Kind::reduce ||
+        request_.kind == Kind::all_reduce)
         return false;  // element by element in place
     auto* sent = static_cast<const std::byte*>(request_.send);
     auto* received = static_cast<const std::byte*>(request_.receive);
@@ -178,9 +195,9 @@ void Collective::meet(GateName name) {
 }
 
 std::string describe(const Post& post) {
-    static constexpr const char* names[] = {"Barrier",       "Broadcast",      "Scatter",  "Reduce",
-                                            "AllReduce",     "AllGather",      "AllGatherV", "ReduceScatter",
-                                            "ReduceScatterV", "AlltoAll",      "AlltoAllV", "AlltoAllVC"};
+    static constexpr const char* names[] = {"Barrier",        "Broadcast", "Scatter",    "Reduce",
+                                            "AllReduce",      "AllGather", "AllGatherV", "ReduceScatter",
+                                            "ReduceScatterV", "AlltoAll",  "AlltoAllV",  "AlltoAllVC"};
     std::string text = std::string("Hccl") + names[static_cast<std::size_t>(post.kind)] + " of " +
                        std::to_string(post.count) + " " + element_name(post.type);
     if (post.kind == Kind::broadcast || post.kind == Kind::scatter || post.kind == Kind::reduce)
@@ -194,16 +211,17 @@ void Collective::check() {
     const Post& mine = post(self());
     for (uint32_t rank = 0; rank < group().size; ++rank) {
         const Post& theirs = post(rank);
-        if (theirs.kind == mine.kind && theirs.type == mine.type && theirs.op == mine.op && theirs.root == mine.root &&
-            theirs.count == mine.count)
+        if (theirs.kind == mine.kind && theirs.type == mine.type && theirs.op == mine.op &&
+            theirs.root == mine.root && theirs.count == mine.count)
             continue;
-        group().fail(HCCL_E_PARA, std::string(request_.function) + ": the ranks do not call the same collective: rank " +
+        group().fail(HCCL_E_PARA, std::string(request_.function) +
+                                      ": the ranks do not call the same collective: rank " +
                                       std::to_string(rank) + " calls " + describe(theirs) + ", this rank " +
                                       describe(mine));
     }
 }
 
-void Collective::copy(const Span& span, const Source Post::*source) {
+void Collective::copy(const Span& span, const Source Post::* source) {
     if (span.elements == 0) return;
     std::byte* to = receive() + span.target * element_;
     const Post& theirs = post(span.peer);
@@ -212,8 +230,8 @@ void Collective::copy(const Span& span, const Source Post::*source) {
         if (from != to) std::memmove(to, from, span.elements * element_);
         return;
     }
-    read_from(group(), span.peer, theirs.*source, theirs.data, span.offset * element_, to, span.elements * element_,
-              request_.function);
+    read_from(group(), span.peer, theirs.*source, theirs.data, span.offset * element_, to,
+              span.elements * element_, request_.function);
 }
 
 /// In the order of the ranks, whoever computes: every rank that reduces the same elements gets the same bits.
@@ -234,8 +252,8 @@ void Collective::reduce(uint64_t offset, uint64_t target, uint64_t elements) {
             else if (theirs.source.place == Source::inlined)
                 from = theirs.data + at * element_;
             else
-                read_from(group(), rank, theirs.source, theirs.data, at * element_, scratch.data(), n * element_,
-                          request_.function);
+                read_from(group(), rank, theirs.source, theirs.data, at * element_, scratch.data(),
+                          n * element_, request_.function);
             rank == 0 ? reducer.first(from, n) : reducer.add(from, n);
         }
         reducer.store(receive() + (target + done) * element_, n);
@@ -274,8 +292,9 @@ std::vector<Span> Collective::spans() {
             const bool gather = request_.kind == Kind::all_gather_v;
             const uint64_t sent = theirs.counts[gather ? 0 : self()];
             if (sent != request_.receive_counts[peer]) {
-                group().fail(HCCL_E_PARA, std::string(request_.function) + ": rank " + std::to_string(peer) + " sends " +
-                                              std::to_string(sent) + " elements to this rank, which expects " +
+                group().fail(HCCL_E_PARA, std::string(request_.function) + ": rank " + std::to_string(peer) +
+                                              " sends " + std::to_string(sent) +
+                                              " elements to this rank, which expects " +
                                               std::to_string(request_.receive_counts[peer]));
             }
             all.push_back({peer, gather ? 0 : theirs.displs[self()], request_.receive_displs[peer], sent});
@@ -287,13 +306,15 @@ std::vector<Span> Collective::spans() {
 void Collective::move() {
     const bool inlined = post(self()).source.place == Source::inlined;
     switch (request_.kind) {
-        case Kind::barrier: return;
+        case Kind::barrier:
+            return;
         case Kind::all_reduce:
             return inlined || group().size == 1 ? reduce(0, 0, request_.count) : all_reduce_in_parts();
         case Kind::reduce:
             if (self() == request_.root) reduce(0, 0, request_.count);
             return;
-        case Kind::reduce_scatter: return reduce(self() * request_.count, 0, request_.count);
+        case Kind::reduce_scatter:
+            return reduce(self() * request_.count, 0, request_.count);
         case Kind::reduce_scatter_v:
             for (uint32_t rank = 0; rank < group().size; ++rank) {
                 if (post(rank).counts[self()] == request_.receive_counts[0]) continue;
@@ -347,8 +368,9 @@ void Collective::run() {
 
 HcclResult enqueue(std::shared_ptr<Communicator> communicator, Request request, aclrtStream stream) {
     const bool alone = communicator->size == 1;
-    const aclError error = launch(stream, std::make_unique<Collective>(std::move(communicator), std::move(request)),
-                                  alone ? Engine::copy : Engine::host);
+    const aclError error =
+        launch(stream, std::make_unique<Collective>(std::move(communicator), std::move(request)),
+               alone ? Engine::copy : Engine::host);
     return error == ACL_SUCCESS ? HCCL_SUCCESS : HCCL_E_RUNTIME;
 }
 

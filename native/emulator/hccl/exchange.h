@@ -25,7 +25,8 @@ struct Request {
 /// Puts it on the stream; its number among the communicator's calls is fixed here.
 HcclResult enqueue(std::shared_ptr<Communicator> communicator, Request request, aclrtStream stream);
 
-/// Runs the calls of a communicator in their order. A call that never runs (its device failed) breaks the rest.
+/// Runs the calls of a communicator in their order. A call that never runs (its device failed) breaks the
+/// rest.
 class Turn {
   public:
     Turn(std::shared_ptr<Communicator> communicator);

@@ -11,7 +11,7 @@ struct Pending {
     std::shared_ptr<Communicator> communicator;
     aclrtStream stream;
     const char* function;
-    std::vector<Transfer> transfers;            ///< of messages
+    std::vector<Transfer> transfers;         ///< of messages
     std::function<HcclResult()> collective;  ///< else
 };
 
@@ -25,8 +25,9 @@ HcclResult balanced(const Pending& one) {
         if (transfer.peer == one.communicator->rank) own += transfer.send ? 1 : -1;
     }
     if (own == 0) return HCCL_SUCCESS;
-    return refuse(HCCL_E_PARA, std::string(one.function) +
-                                   ": the messages of the rank to itself do not pair up, a send with a receive");
+    return refuse(HCCL_E_PARA,
+                  std::string(one.function) +
+                      ": the messages of the rank to itself do not pair up, a send with a receive");
 }
 
 HcclResult start(Pending& one) {

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kLookMilliseconds = 100;  ///< between two looks at whether the peers still live
+constexpr int kLookMilliseconds = 100;          ///< between two looks at whether the peers still live
 constexpr std::chrono::microseconds kSpin{30};  ///< before sleeping: about the cost of being woken
 
 std::string names(const std::vector<uint32_t>& ranks) {
@@ -71,7 +71,8 @@ int seconds_from(const char* variable, int fallback) {
     if (text == nullptr) return fallback;
     char* end = nullptr;
     const long value = std::strtol(text, &end, 10);
-    return end != text && *end == '\0' && value >= 0 && value < 1'000'000 ? static_cast<int>(value) : fallback;
+    return end != text && *end == '\0' && value >= 0 && value < 1'000'000 ? static_cast<int>(value)
+                                                                          : fallback;
 }
 
 HcclResult join(int fd, uint32_t ranks, uint32_t rank, const char* function, Communicator* communicator) {
@@ -97,8 +98,8 @@ HcclResult join(int fd, uint32_t ranks, uint32_t rank, const char* function, Com
     mine.probe = reinterpret_cast<uint64_t>(&communicator->called);
     if (!mine.process.compare_exchange_strong(nobody, getpid())) {
         communicator->segment.reset();
-        return refuse(HCCL_E_PARA, prefix + "rank " + std::to_string(rank) + " of the group is taken by process " +
-                                       std::to_string(nobody));
+        return refuse(HCCL_E_PARA, prefix + "rank " + std::to_string(rank) +
+                                       " of the group is taken by process " + std::to_string(nobody));
     }
     const int seconds = seconds_from("HCCL_CONNECT_TIMEOUT", 120);
     std::string problem = meet(segment, header.attached, seconds);
@@ -164,7 +165,8 @@ void Communicator::lost(uint32_t peer, const char* function) {
                                  : "its process " + std::to_string(segment->slot(peer).process) + " ended"));
 }
 
-void Communicator::await(std::atomic<uint32_t>& word, const char* function, const std::function<bool()>& ready,
+void Communicator::await(std::atomic<uint32_t>& word, const char* function,
+                         const std::function<bool()>& ready,
                          const std::function<std::vector<uint32_t>()>& late) {
     const auto start = Clock::now();
     while (Clock::now() - start < kSpin) {

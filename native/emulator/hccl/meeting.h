@@ -15,8 +15,8 @@ std::optional<SharedFile> meeting_place();
 /// Closes it, if this process made it: those who joined have it mapped.
 void leave_meeting_place(const SharedFile& file);
 
-/// A file in /dev/shm named by a rank table, mode 0600: for ranks that know nothing else of each other. Its name
-/// is gone when the last of them is here (or this one gave up).
+/// A file in /dev/shm named by a rank table, mode 0600: for ranks that know nothing else of each other. Its
+/// name is gone when the last of them is here (or this one gave up).
 class TableMeeting {
   public:
     TableMeeting(const char* rank_table, uint32_t ranks);

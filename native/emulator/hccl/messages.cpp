@@ -20,7 +20,8 @@ constexpr std::chrono::milliseconds kPatience{5};
 
 class Messages final : public Task {
   public:
-    Messages(const char* function, std::shared_ptr<Communicator> communicator, std::vector<Transfer> transfers);
+    Messages(const char* function, std::shared_ptr<Communicator> communicator,
+             std::vector<Transfer> transfers);
     void run() override;
     const char* name() const override { return function_; }
 
@@ -45,7 +46,8 @@ class Messages final : public Task {
     std::vector<Progress> transfers_;
 };
 
-Messages::Messages(const char* function, std::shared_ptr<Communicator> communicator, std::vector<Transfer> transfers)
+Messages::Messages(const char* function, std::shared_ptr<Communicator> communicator,
+                   std::vector<Transfer> transfers)
     : function_(function), communicator_(std::move(communicator)) {
     std::lock_guard lock(communicator_->mutex);
     for (Transfer& transfer : transfers) {
@@ -93,7 +95,8 @@ bool Messages::send(Progress& progress) {
     }
     if (place.turn != turn) return progress.done = true;  // received
     uint32_t shown = Message::shown;
-    if (Clock::now() - progress.since < kPatience || !place.state.compare_exchange_strong(shown, Message::moving))
+    if (Clock::now() - progress.since < kPatience ||
+        !place.state.compare_exchange_strong(shown, Message::moving))
         return false;
     communicator_->keep(place, progress.transfer.buffer, progress.bytes());
     place.state = Message::kept;
@@ -109,19 +112,23 @@ bool Messages::receive(Progress& progress) {
     if (!place.state.compare_exchange_strong(state, Message::taking)) return false;
     const uint32_t peer = progress.transfer.peer;
     if (place.bytes != progress.bytes() || place.type != progress.transfer.type) {
-        communicator_->fail(HCCL_E_PARA, std::string(function_) + ": rank " + std::to_string(peer) + " sends " +
-                                             std::to_string(place.bytes) + " bytes of " + element_name(place.type) +
-                                             " where this rank receives " + std::to_string(progress.bytes()) + " of " +
+        communicator_->fail(HCCL_E_PARA, std::string(function_) + ": rank " + std::to_string(peer) +
+                                             " sends " + std::to_string(place.bytes) + " bytes of " +
+                                             element_name(place.type) + " where this rank receives " +
+                                             std::to_string(progress.bytes()) + " of " +
                                              element_name(progress.transfer.type));
     }
-    read_from(*communicator_, peer, place.source, place.data, 0, progress.transfer.buffer, place.bytes, function_);
+    read_from(*communicator_, peer, place.source, place.data, 0, progress.transfer.buffer, place.bytes,
+              function_);
     ++place.turn;
     place.state = Message::empty;
     ring(peer);
     return progress.done = true;
 }
 
-bool Messages::advance(Progress& progress) { return progress.transfer.send ? send(progress) : receive(progress); }
+bool Messages::advance(Progress& progress) {
+    return progress.transfer.send ? send(progress) : receive(progress);
+}
 
 /// A group of one rank: the n-th send meets the n-th receive.
 void Messages::among_oneself() {
@@ -129,7 +136,8 @@ void Messages::among_oneself() {
     for (const Progress& p : transfers_) (p.transfer.send ? sends : receives).push_back(&p.transfer);
     for (std::size_t i = 0; i < sends.size(); ++i) {
         if (receives[i]->buffer != sends[i]->buffer && sends[i]->count > 0)
-            std::memmove(receives[i]->buffer, sends[i]->buffer, sends[i]->count * element_size(sends[i]->type));
+            std::memmove(receives[i]->buffer, sends[i]->buffer,
+                         sends[i]->count * element_size(sends[i]->type));
     }
 }
 
@@ -174,8 +182,8 @@ void Messages::run() {
 HcclResult enqueue(const char* function, std::shared_ptr<Communicator> communicator,
                    std::vector<Transfer> transfers, aclrtStream stream) {
     const Engine engine = communicator->size == 1 ? Engine::copy : Engine::host;
-    const aclError error =
-        launch(stream, std::make_unique<Messages>(function, std::move(communicator), std::move(transfers)), engine);
+    const aclError error = launch(
+        stream, std::make_unique<Messages>(function, std::move(communicator), std::move(transfers)), engine);
     return error == ACL_SUCCESS ? HCCL_SUCCESS : HCCL_E_RUNTIME;
 }
 

@@ -1,9 +1,9 @@
-// The memory that the ranks of one group share: who is there, what each rank brings to the collective that runs,
-// and mailboxes for messages between two ranks.
+// The memory that the ranks of one group share: who is there, what each rank brings to the collective that
+// runs, and mailboxes for messages between two ranks.
 //
-// Small payloads travel inside. Large ones stay where they are: a rank shows their address, and peers read them
-// with process_vm_readv, once, straight into place. Where the system forbids that, the rank puts a copy into a
-// memory file for its peers.
+// Small payloads travel inside. Large ones stay where they are: a rank shows their address, and peers read
+// them with process_vm_readv, once, straight into place. Where the system forbids that, the rank puts a copy
+// into a memory file for its peers.
 #pragma once
 
 #include <atomic>
@@ -18,14 +18,24 @@
 namespace npu::emulator::hccl {
 
 constexpr uint32_t kMaxRanks = 64;
-constexpr std::size_t kInlineBytes = 16 * 1024;       ///< of one rank in one collective
+constexpr std::size_t kInlineBytes = 16 * 1024;        ///< of one rank in one collective
 constexpr std::size_t kInlineMessageBytes = 4 * 1024;  ///< of one message
 constexpr uint32_t kMailboxEntries = 8;
 constexpr uint32_t kSubgroups = 16;  ///< that one rank can have open for joining at a time
 
 enum class Kind : uint32_t {
-    barrier, broadcast, scatter, reduce, all_reduce, all_gather, all_gather_v, reduce_scatter,
-    reduce_scatter_v, all_to_all, all_to_all_v, all_to_all_vc,
+    barrier,
+    broadcast,
+    scatter,
+    reduce,
+    all_reduce,
+    all_gather,
+    all_gather_v,
+    reduce_scatter,
+    reduce_scatter_v,
+    all_to_all,
+    all_to_all_v,
+    all_to_all_vc,
 };
 
 /// Where a rank's bytes are.
@@ -44,7 +54,7 @@ struct Post {
     uint32_t root;
     uint64_t count;
     Source source;
-    Source result;  ///< where peers read what this rank has reduced
+    Source result;               ///< where peers read what this rank has reduced
     uint64_t counts[kMaxRanks];  ///< elements for each peer, where they differ
     uint64_t displs[kMaxRanks];
     std::byte data[kInlineBytes];
@@ -56,12 +66,12 @@ struct Subgroup {
 };
 
 struct RankSlot {
-    std::atomic<int32_t> process;  ///< 0: not here yet
-    uint64_t start_time;           ///< of the process, which tells it from a later one of that number
-    uint64_t probe;                ///< a word that peers try to read
-    std::atomic<uint32_t> left;    ///< destroyed its communicator
+    std::atomic<int32_t> process;    ///< 0: not here yet
+    uint64_t start_time;             ///< of the process, which tells it from a later one of that number
+    uint64_t probe;                  ///< a word that peers try to read
+    std::atomic<uint32_t> left;      ///< destroyed its communicator
     std::atomic<uint64_t> progress;  ///< number of its last collective * 4 + the gate of it that it came to
-    std::atomic<uint32_t> bell;    ///< futex: something in a mailbox changed
+    std::atomic<uint32_t> bell;      ///< futex: something in a mailbox changed
     std::atomic<uint64_t> subgroups_made;
     Subgroup subgroups[kSubgroups];
     Post posts[2];  ///< by parity of the collective's number
@@ -126,7 +136,8 @@ class Segment {
     Mailbox* mailboxes_;
 };
 
-/// Start of the process in clock ticks since boot; 0: there is no such process, or it is only waiting to be reaped.
+/// Start of the process in clock ticks since boot; 0: there is no such process, or it is only waiting to be
+/// reaped.
 uint64_t start_time_of(int32_t process);
 
 /// Sleeps while the word holds `value`, at most `milliseconds`.

@@ -46,9 +46,8 @@ void read_from(Communicator& communicator, uint32_t peer, const Source& source, 
         const uint64_t piece = std::min<uint64_t>(bytes, 1U << 20);
         iovec here{at, piece};
         iovec there{reinterpret_cast<std::byte*>(source.address) + offset, piece};
-        const ssize_t done = source.place == Source::file
-                                 ? pread(fd, at, piece, static_cast<off_t>(offset))
-                                 : process_vm_readv(process, &here, 1, &there, 1, 0);
+        const ssize_t done = source.place == Source::file ? pread(fd, at, piece, static_cast<off_t>(offset))
+                                                          : process_vm_readv(process, &here, 1, &there, 1, 0);
         if (done <= 0) {
             const int error = errno;
             if (fd >= 0) close(fd);

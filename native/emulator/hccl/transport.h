@@ -10,11 +10,13 @@ namespace npu::emulator::hccl {
 
 struct Communicator;
 
-/// Reads `bytes` of a peer's memory; `inlined` is where its small payloads lie. Throws TaskError when the peer is gone.
+/// Reads `bytes` of a peer's memory; `inlined` is where its small payloads lie. Throws TaskError when the
+/// peer is gone.
 void read_from(Communicator& communicator, uint32_t peer, const Source& source, const std::byte* inlined,
                uint64_t offset, void* to, uint64_t bytes, const char* function);
 
-/// A copy of this rank's memory that peers can open, where they cannot read the original. Closes with its owner.
+/// A copy of this rank's memory that peers can open, where they cannot read the original. Closes with its
+/// owner.
 class SharedCopy {
   public:
     SharedCopy(const void* from, uint64_t bytes);

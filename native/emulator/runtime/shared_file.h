@@ -1,6 +1,6 @@
-// Memory files that processes of one machine share. A file is named by its owner's descriptor and opened through
-// /proc, so nothing is left behind in /dev/shm whatever happens to the processes. Private to the emulator, exported
-// by libascendcl.so for its other libraries.
+// Memory files that processes of one machine share. A file is named by its owner's descriptor and opened
+// through /proc, so nothing is left behind in /dev/shm whatever happens to the processes. Private to the
+// emulator, exported by libascendcl.so for its other libraries.
 #pragma once
 
 #include <cstddef>
