@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -138,7 +139,7 @@ def cycles(rank: int, n: int, device: torch.device) -> None:
     """Communicators leave nothing behind."""
 
     def held() -> tuple[int, int]:
-        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        return len(list(Path("/proc/self/fd").iterdir())), len(list(Path("/proc/self/task").iterdir()))
 
     def once() -> None:
         group = dist.new_group(backend="hccl")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 
 import pytest
 
@@ -31,13 +31,13 @@ def test_where_peers_cannot_be_read(ranks, program) -> None:
 
 
 def test_a_killed_rank_is_named_by_the_others(ranks) -> None:
-    before = set(os.listdir("/dev/shm"))
+    before = set(Path("/dev/shm").iterdir())
     first, killed, last = ranks(3, "killed")
     assert killed[0] == -9
     for status, out, err in (first, last):
         assert status == 7, out + err
         assert "HcclAllReduce lost rank 1: its process" in out, out
-    assert set(os.listdir("/dev/shm")) <= before
+    assert set(Path("/dev/shm").iterdir()) <= before
 
 
 def test_a_rank_that_does_not_come_is_named_at_the_time_out(ranks) -> None:
