@@ -12,6 +12,7 @@ from torchtitan.trainer import Trainer
 
 from titan_npu.config.compose import Job
 from titan_npu.explain import explain
+from titan_npu.launch import rank
 from titan_npu.metrics.processor import NpuMetricsProcessor
 
 logger = logging.getLogger("titan_npu")
@@ -42,6 +43,7 @@ def run(job: Job, *, dry_run: bool = False) -> None:
             _conclude(trainer)
     except Exception as error:
         known = explain(error, config)
+        rank.record(error, None if known is None else str(known))  # before anything that may wait for others
         if known is not None:
             raise known from error
         raise

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torchtitan.components.loss import BaseLoss
 from torchtitan.distributed import ParallelDims
 from torchtitan.distributed import utils as dist_utils
@@ -26,6 +27,7 @@ from titan_npu.data.loader import LocalTextDataLoader
 from titan_npu.data.prepare import default_folder, is_prepared, prepare
 from titan_npu.data.sources import open_documents
 from titan_npu.errors import ConfigError, DataError
+from titan_npu.launch import rank
 from titan_npu.metrics.processor import NpuMetricsProcessor, without_assumed_peak
 
 logger = logging.getLogger("titan_npu")
@@ -91,9 +93,9 @@ class NpuTrainer(Trainer):
             self.metrics_processor.start()
         with StopSignals() as self._stop:
             super().train()
-        if self._stop.received is not None and self.step < self.config.training.steps:
-            self._leave_checkpoint(f"Stopped by {self._stop.received.name}")
-            raise SystemExit(128 + self._stop.received)  # as shells count it
+        if self._stop.agreed is not None:
+            self._leave_checkpoint(f"Stopped by {self._stop.agreed.name}")
+            raise SystemExit(128 + self._stop.agreed)  # as shells count it
         if (
             self._finished_step is not None and self._finished_step < self.step
         ):  # the data ended within a step
@@ -101,8 +103,9 @@ class NpuTrainer(Trainer):
             self._leave_checkpoint("The data ended")
 
     def should_continue_training(self) -> bool:
-        stopped = self._stop is not None and self._stop.received is not None
-        return not stopped and super().should_continue_training()
+        if not super().should_continue_training():
+            return False
+        return self._stop is None or self._stop.agree() is None
 
     def train_step(self, data_iterator: Iterator[tuple[dict[str, torch.Tensor], torch.Tensor]]) -> None:
         super().train_step(data_iterator)
@@ -120,10 +123,17 @@ class NpuTrainer(Trainer):
 
 
 class StopSignals:
-    """Turns the first SIGINT or SIGTERM into a request; a second one interrupts at once, as without us."""
+    """Turns the first SIGINT or SIGTERM into a request; a second one interrupts at once, as without us.
+
+    The ranks see a signal at different moments, or only one of them does: before each step they agree whether
+    one of them has.
+    """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
+        """What this rank got"""
+        self.agreed: signal.Signals | None = None
+        """What all ranks stop for"""
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopSignals:
@@ -135,11 +145,23 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def agree(self) -> signal.Signals | None:
+        """The signal that any rank has received, the same answer on all. Every rank must call it."""
+        number = self.received or 0
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            flag = torch.tensor(int(number))  # on the CPU: over gloo, without waiting for the NPU
+            dist.all_reduce(flag, op=dist.ReduceOp.MAX)
+            number = int(flag)
+        self.agreed = signal.Signals(number) if number else None
+        return self.agreed
+
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
         del frame
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = signal.Signals(number)
+        if rank.launched():  # the launcher sent it on, and has told the user, or is ending a failed run
+            return
         logger.warning("%s: finishing this step, then saving (again to stop at once).", self.received.name)
 
 

@@ -9,7 +9,7 @@ import torch.nn as nn
 from torchtitan.components.loss import ChunkedLossWrapper, CrossEntropyLoss
 from torchtitan.components.optimizer import LRSchedulersContainer, default_adamw
 from torchtitan.components.validate import Validator
-from torchtitan.config import TrainingConfig
+from torchtitan.config import ParallelismConfig, TrainingConfig
 from torchtitan.config.configs import DebugConfig
 from torchtitan.config.override import OverrideConfig, derive
 from torchtitan.models.common import ComplexRoPE, Embedding, Linear, RMSNorm, compute_ffn_hidden_dim
@@ -58,6 +58,7 @@ def llama3_debug() -> NpuTrainer.Config:
             mixed_precision_param="float32",
             disable_cuda_graphs=True,
         ),
+        parallelism=_parallelism(),
         override=OverrideConfig(imports=[PACKED_ATTENTION]),
         metrics=NpuMetricsProcessor.Config(log_freq=1, enable_tensorboard=True),
         checkpoint=NpuCheckpointManager.Config(
@@ -83,6 +84,7 @@ def llama3_8b() -> NpuTrainer.Config:
         optimizer=default_adamw(lr=3e-4),
         lr_scheduler=LRSchedulersContainer.Config(warmup_steps=200),
         training=TrainingConfig(local_batch_size=1, seq_len=8192, steps=1000, disable_cuda_graphs=True),
+        parallelism=_parallelism(),
         override=OverrideConfig(imports=[PACKED_ATTENTION]),
         metrics=NpuMetricsProcessor.Config(log_freq=10, enable_tensorboard=True),
         checkpoint=NpuCheckpointManager.Config(enable=True, interval=500, last_save_model_only=False),
@@ -145,6 +147,11 @@ def debug_model(vocab_size: int = DEFAULT_VOCAB_SIZE) -> NpuLlama3Model.Config:
 def _npu_model_spec(flavor: str, model: NpuLlama3Model.Config | None = None) -> ModelSpec:
     spec = model_registry(flavor, attn_backend="varlen")
     return dataclasses.replace(spec, model=model or derive(spec.model, NpuLlama3Model.Config))
+
+
+def _parallelism() -> ParallelismConfig:
+    # TorchTitan's default, spmd_types, needs the FSDP of torch 2.14 on several ranks (launch/layout.py).
+    return ParallelismConfig(spmd_backend="partial_dtensor")
 
 
 def _validator(path: str | None, steps: int) -> Validator.Config:
