@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import signal
 import types
@@ -22,13 +23,17 @@ from torchtitan.trainer import Trainer
 
 from titan_npu import environment
 from titan_npu.checkpoint import NpuCheckpointManager
-from titan_npu.compat import torch_distributed
+from titan_npu.compat import pipelining, torch_distributed
 from titan_npu.data.loader import LocalTextDataLoader
 from titan_npu.data.prepare import default_folder, is_prepared, prepare
 from titan_npu.data.sources import open_documents
 from titan_npu.errors import ConfigError, DataError
 from titan_npu.launch import rank
 from titan_npu.metrics.processor import NpuMetricsProcessor, without_assumed_peak
+from titan_npu.parallel.context import METHODS, Method
+from titan_npu.parallel.decoder import parallelize_decoder
+from titan_npu.parallel.inputs import shard_context
+from titan_npu.validator import NpuValidator, local_part
 
 logger = logging.getLogger("titan_npu")
 
@@ -48,8 +53,16 @@ class NpuTrainer(Trainer):
         vocab_from_tokenizer: bool = False
         """Give the model the vocabulary size of the tokenizer instead of the recipe's"""
 
+        context_parallel: Method = "all_gather"
+        """How parallelism.context_parallel_degree shares a sequence: all_gather (of keys and values) or ulysses
+        (attention heads by all-to-all)"""
+
         def __post_init__(self) -> None:
             Trainer.Config.__post_init__(self)
+            if self.context_parallel not in METHODS:
+                raise ValueError(
+                    f"context_parallel is {self.context_parallel!r}, and must be one of {', '.join(METHODS)}."
+                )
             # TorchTitan takes these as they come, and fails later, or divides by zero.
             for name, value in (
                 ("training.steps", self.training.steps),
@@ -69,6 +82,7 @@ class NpuTrainer(Trainer):
         prepare_default_data(config)
         fit_vocabulary(config)
         read_data_sets(config)
+        spread_context(config)
         self._stop: StopSignals | None = None
         self._finished_step: int | None = None
         with without_assumed_peak():
@@ -101,6 +115,47 @@ class NpuTrainer(Trainer):
         ):  # the data ended within a step
             self.step = self._finished_step
             self._leave_checkpoint("The data ended")
+
+    def post_dataloading_process(
+        self, input_dict: dict[str, torch.Tensor], labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, Any]]:
+        if not self.parallel_dims.cp_enabled:
+            return super().post_dataloading_process(input_dict, labels)
+        inputs, labels, keywords = shard_context(
+            input_dict, labels, self.parallel_dims, self.config.parallelism, self.config.context_parallel
+        )
+        self.ntokens_seen += local_part(labels).numel()
+        return inputs, labels, keywords
+
+    def forward_backward_step(self, **batch: Any) -> torch.Tensor:
+        # TorchTitan clones the loss and adds parts up; torch 2.13's clone of a partial DTensor is the sum over
+        # all ranks already, and the loss that is logged would be counted once a rank.
+        return local_part(super().forward_backward_step(**batch))
+
+    def pp_forward_backward_step(
+        self,
+        *,
+        input_dict_mbs: list[dict[str, torch.Tensor]],
+        label_mbs: list[torch.Tensor],
+        global_valid_tokens: torch.Tensor,
+    ) -> torch.Tensor:
+        prepared = [
+            self.post_dataloading_process(batch, labels)
+            for batch, labels in zip(input_dict_mbs, label_mbs, strict=True)
+        ]
+        losses: list[torch.Tensor] | None = [] if self.pp_has_last_stage else None
+        with self.train_context():
+            pipelining.run_microbatches(
+                self.pp_schedule,
+                arg_mbs=[(inputs,) for inputs, _, _ in prepared] if self.pp_has_first_stage else None,
+                kwarg_mbs=[keywords for _, _, keywords in prepared],
+                target_mbs=[labels for _, labels, _ in prepared] if self.pp_has_last_stage else None,
+                losses=losses,
+                loss_kwargs={"global_valid_tokens": global_valid_tokens},
+            )
+        if losses is None:  # what TorchTitan's metrics take from a rank without a loss
+            return torch.tensor([-1.0], device=self.device)
+        return torch.stack([local_part(loss.detach()) for loss in losses]).sum().to(self.device)
 
     def should_continue_training(self) -> bool:
         if not super().should_continue_training():
@@ -186,6 +241,16 @@ def read_data_sets(config: NpuTrainer.Config) -> None:
     for loader in loaders:
         if isinstance(loader, LocalTextDataLoader.Config):
             open_documents(loader.dataset, loader.dataset_path, loader.text_column, loader.split)
+
+
+def spread_context(config: NpuTrainer.Config) -> None:
+    """Give the method of context parallelism to the model's parallelize function and to the validator."""
+    spec = config.model_spec
+    if spec is not None and spec.parallelize_fn is parallelize_decoder:
+        spread = functools.partial(parallelize_decoder, context_parallel=config.context_parallel)
+        config.model_spec = dataclasses.replace(spec, parallelize_fn=spread)
+    if isinstance(config.validator, NpuValidator.Config):
+        config.validator = dataclasses.replace(config.validator, context_parallel=config.context_parallel)
 
 
 def fit_vocabulary(config: NpuTrainer.Config) -> None:
