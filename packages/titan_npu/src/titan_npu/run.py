@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from pathlib import Path
@@ -37,6 +38,9 @@ def run(job: Job, *, dry_run: bool = False) -> None:
         trainer = config.build()
         if dry_run:
             _describe(job, trainer)
+        elif config.checkpoint.create_seed_checkpoint:
+            trainer.checkpointer.save(0, last_step=True)
+            logger.info("seed checkpoint: %s", Path(config.dump_folder) / config.checkpoint.folder / "step-0")
         else:
             _announce(job, trainer)
             trainer.train()
@@ -44,12 +48,22 @@ def run(job: Job, *, dry_run: bool = False) -> None:
     except Exception as error:
         known = explain(error, config)
         rank.record(error, None if known is None else str(known))  # before anything that may wait for others
+        with contextlib.suppress(Exception):  # what fails after a failure follows from it, and would hide it
+            _close(trainer)
+        trainer = None
         if known is not None:
             raise known from error
         raise
     finally:
         if trainer is not None:
+            _close(trainer)
+
+
+def _close(trainer: Trainer | None) -> None:
+    try:
+        if trainer is not None:
             trainer.close()
+    finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 

@@ -117,12 +117,13 @@ class Echo(threading.Thread):
         self.join()
 
 
-def tail(path: Path, lines: int = 20) -> str:
-    """The last lines of a log, "" when there is none."""
+def tail(path: Path, lines: int = 40, width: int = 160) -> str:
+    """The last lines of a log, long ones cut; "" when there is none."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(file.tell() - 200 * lines, 0))
-            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+            file.seek(max(file.tell() - (1 << 16), 0))
+            last = file.read().decode(errors="replace").splitlines()[-lines:]
     except OSError:
         return ""
+    return "\n".join(line if len(line) <= width else line[: width - 3] + "..." for line in last)
