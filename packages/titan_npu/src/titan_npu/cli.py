@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 from titan_npu.errors import TitanNpuError
+from titan_npu.hf import command as hf
 from titan_npu.launch import rank
 
 logger = logging.getLogger("titan_npu")
@@ -60,6 +61,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--vocab-size", type=int, default=None, help="tokens in the vocabulary (default: 2048)"
     )
     _add_verbose(prepare)
+
+    for command in hf.add_parsers(commands):
+        _add_verbose(command)
     return parser
 
 
@@ -77,7 +81,12 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if arguments.command == "train":
             return _train(arguments)
-        _prepare(arguments)
+        if arguments.command == "export":
+            hf.run_export(arguments)
+        elif arguments.command == "import":
+            hf.run_import(arguments)
+        else:
+            _prepare(arguments)
     except TitanNpuError as error:
         rank.record(error, str(error))
         return _fail(str(error), verbose)
@@ -100,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
 def _parse(argv: list[str] | None) -> argparse.Namespace:
     parser = build_parser()
     arguments, rest = parser.parse_known_args(argv)
-    if arguments.command == "train":  # argparse stops collecting words at the first option
+    if "words" in arguments:  # argparse stops collecting words at the first option
         options = [word for word in rest if word.startswith("-")]
         arguments.words += [word for word in rest if not word.startswith("-")]
         rest = options
