@@ -45,7 +45,15 @@ def main() -> int:
 
 def _table(outcomes: list[Outcome]) -> Table:
     table = Table(title="10 steps in float32 next to the one-rank run (largest relative difference)")
-    for heading in ("layout", "recipe", "ranks", f"losses ({LOSS:.0e})", f"gradient norms ({NORM:.0e})", "s", ""):
+    for heading in (
+        "layout",
+        "recipe",
+        "ranks",
+        f"losses ({LOSS:.0e})",
+        f"gradient norms ({NORM:.0e})",
+        "s",
+        "",
+    ):
         table.add_column(heading)
     for outcome in outcomes:
         layout = outcome.layout

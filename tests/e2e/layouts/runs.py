@@ -47,7 +47,7 @@ class Runs:
 
     def compare(self, layout: Layout) -> Outcome:
         """Run ``layout`` and compare each step with the one-rank run of its recipe."""
-        reference = self._reference(layout.recipe)
+        reference = self.reference(layout.recipe)
         folder = self.folder / layout.name.replace(" ", "_")
         started = time.monotonic()
         try:
@@ -69,7 +69,8 @@ class Runs:
 
         return Outcome(layout, seconds, loss=worst("loss", "validation_loss"), norm=worst("grad_norm"))
 
-    def _reference(self, recipe: str) -> list[dict[str, Any]]:
+    def reference(self, recipe: str) -> list[dict[str, Any]]:
+        """The records of the one-rank run."""
         if recipe not in self._references:
             alone = Layout("one rank", {"fsdp": 1}, recipe=recipe)
             seed = ["checkpoint.create_seed_checkpoint=true", "checkpoint.enable=true"]
@@ -77,15 +78,15 @@ class Runs:
             self._references[recipe] = self._train(alone, self.folder / f"{recipe}_alone")
         return self._references[recipe]
 
+    def from_seed(self, recipe: str) -> list[str]:
+        """The words that start a run from the recipe's seed checkpoint."""
+        return [f"checkpoint.initial_load_path={self._seed(recipe) / 'checkpoint' / 'step-0'}"]
+
     def _seed(self, recipe: str) -> Path:
         return self.folder / f"{recipe}_seed"
 
     def _train(self, layout: Layout, folder: Path) -> list[dict[str, Any]]:
-        start = [
-            "checkpoint.enable=true",
-            "checkpoint.load_only=true",
-            f"checkpoint.initial_load_path={self._seed(layout.recipe) / 'checkpoint' / 'step-0'}",
-        ]
+        start = ["checkpoint.enable=true", "checkpoint.load_only=true", *self.from_seed(layout.recipe)]
         run_ranks([*layout.command, *start], layout.ranks, folder)
         return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 

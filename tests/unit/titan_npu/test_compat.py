@@ -1,4 +1,4 @@
-"""The one function that titan_npu supplies to another package is still needed, and imports change nothing."""
+"""What titan_npu does in place of another package is still needed, and imports change nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from titan_npu.compat import torch_distributed
+from titan_npu.compat import pipelining, torch_distributed
 
 
 def test_set_timeout_is_still_needed() -> None:
@@ -32,6 +32,12 @@ def test_set_timeout_sets_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dist, "set_timeout", theirs)
     torch_distributed.install()
     assert dist.set_timeout is theirs  # torch's own is never replaced
+
+
+def test_microbatches_of_a_schedule_are_still_needed() -> None:
+    assert pipelining.needed(), (
+        "torch's schedules take arg_mbs now: delete titan_npu/compat/pipelining.py and call step() and eval()"
+    )
 
 
 EFFECTS = """

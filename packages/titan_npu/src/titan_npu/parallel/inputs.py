@@ -33,7 +33,9 @@ def shard_context(
     rank, size = mesh.get_local_rank(), mesh.size()
     balanced = method == "all_gather" and parallelism.context_parallel_load_balancer is not None
     positions = batch["positions"]
-    masks = host_metadata(positions) if method == "ulysses" else shard_documents(positions, rank, size, balanced)
+    masks = (
+        host_metadata(positions) if method == "ulysses" else shard_documents(positions, rank, size, balanced)
+    )
     keywords: dict[str, Any] = {
         name: local_tokens(value, rank, size, balanced) for name, value in batch.items() if name != "input"
     }

@@ -20,7 +20,16 @@ from titan_npu.data.prepare import DEFAULT_VOCAB_SIZE, default_folder
 from titan_npu.metrics.processor import NpuMetricsProcessor
 from titan_npu.models.deepseek_v3 import NpuDeepSeekV3Model
 from titan_npu.parallel.decoder import parallelize_decoder
-from titan_npu.recipes.common import EMBEDDING, EXPERTS, NORM, PACKED_ATTENTION, PROJECTION, deep, parallelism, validator
+from titan_npu.recipes.common import (
+    EMBEDDING,
+    EXPERTS,
+    NORM,
+    PACKED_ATTENTION,
+    PROJECTION,
+    deep,
+    parallelism,
+    validator,
+)
 from titan_npu.trainer import NpuTrainer
 
 
