@@ -61,9 +61,9 @@ class TestStopSignals:
     def test_first_is_a_request_and_second_interrupts(self) -> None:
         before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
         with StopSignals() as stop:
-            assert stop.received is None
+            assert stop.received is None and stop.agree() is None
             signal.raise_signal(signal.SIGTERM)
-            assert stop.received is signal.SIGTERM
+            assert stop.received is stop.agree() is stop.agreed is signal.SIGTERM
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

@@ -78,9 +78,11 @@ def _without_traces(config: Trainer.Config) -> Trainer.Config:
 def _announce(job: Job, trainer: Trainer) -> None:
     training = job.trainer.training
     parameters = sum(p.numel() for part in trainer.model_parts for p in part.parameters())
+    dims = trainer.parallel_dims
+    rows = training.local_batch_size * trainer.gradient_accumulation_steps * dims.dp_replicate * dims.dp_shard
     logger.info(
-        "%s: %.2f M parameters, %d x %d tokens a step, %d steps, writing to %s",
-        job.recipe, parameters / 1e6, training.local_batch_size * trainer.gradient_accumulation_steps,
+        "%s: %.2f M parameters%s, %d x %d tokens a step, %d steps, writing to %s",
+        job.recipe, parameters / 1e6, f" on {dims.world_size} ranks" if dims.world_size > 1 else "", rows,
         training.seq_len, training.steps, job.trainer.dump_folder,
     )  # fmt: skip
 
