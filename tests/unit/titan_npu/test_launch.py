@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -285,3 +288,31 @@ class TestLogs:
         assert len(folders) == 3 and all(folder.parent == tmp_path / "logs" for folder in folders)
         job = compose_job([f"dump_folder={tmp_path}", f"launcher.log_folder={tmp_path}/elsewhere"])
         assert _log_folder(job, dry_run=False).parent == tmp_path / "elsewhere"
+
+
+class TestAdoption:
+    """In processes of their own: a rank changes what this one must keep."""
+
+    SCRIPT = """
+import os, subprocess, sys
+from titan_npu.launch import rank
+rank.adopt()
+print(rank.launched(), rank.LAUNCHER in os.environ, file=sys.stderr)
+code = "from titan_npu.launch import rank; rank.adopt(); print(rank.launched())"
+sys.stdout.flush()
+subprocess.run([sys.executable, "-c", code], check=True)
+"""
+
+    def test_a_rank_has_one_stream_and_what_it_starts_is_no_rank(self) -> None:
+        environ = os.environ | {rank.LAUNCHER: str(os.getpid())}
+        done = subprocess.run(
+            [sys.executable, "-c", self.SCRIPT], env=environ, capture_output=True, text=True, check=True
+        )
+        assert (done.stdout, done.stderr) == ("True False\nFalse\n", "")
+
+    def test_a_rank_whose_launcher_is_gone_ends(self) -> None:
+        environ = os.environ | {rank.LAUNCHER: "1"}  # not this process
+        done = subprocess.run(
+            [sys.executable, "-c", self.SCRIPT], env=environ, capture_output=True, text=True
+        )
+        assert (done.returncode, done.stdout) == (1, "")

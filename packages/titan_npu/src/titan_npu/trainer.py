@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+import os
 import signal
 import types
 from collections.abc import Iterator
@@ -190,6 +191,7 @@ class StopSignals:
         self.agreed: signal.Signals | None = None
         """What all ranks stop for"""
         self._before: dict[signal.Signals, Any] = {}
+        self._process = os.getpid()
 
     def __enter__(self) -> StopSignals:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -212,6 +214,8 @@ class StopSignals:
 
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
         del frame
+        if os.getpid() != self._process:  # a loading worker, forked with our handlers: it ends with its rank
+            return
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = signal.Signals(number)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
 import torch.distributed.elastic.rendezvous.registry as rendezvous
 from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec
 from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
@@ -29,7 +30,7 @@ from titan_npu.errors import TitanNpuError
 from titan_npu.launch.config import Launcher
 from titan_npu.launch.failure import RankFailure, describe, root_cause
 from titan_npu.launch.logs import RankLogs
-from titan_npu.launch.rank import LAUNCHER, stop_file
+from titan_npu.launch.rank import stop_file
 from titan_npu.trainer import NpuTrainer, fit_vocabulary, prepare_default_data, read_data_sets
 
 logger = logging.getLogger("titan_npu")
@@ -50,8 +51,15 @@ def launch(job: Job, arguments: Sequence[str], *, dry_run: bool = False) -> int:
     folder = _log_folder(job, dry_run)
     with contextlib.ExitStack() as stack:
         _elastic_log(stack, folder / "launcher.log")
-        parent = _Parent(job, arguments, folder)
-        status = parent.run()
+        try:
+            status = _Parent(job, arguments, folder).run()
+        except (RendezvousError, dist.DistNetworkError, dist.DistStoreError) as error:
+            if launcher.nnodes == 1:
+                raise
+            raise TitanNpuError(
+                f"The {launcher.nnodes} machines did not meet at {launcher.rdzv_endpoint} ({error}): check "
+                "that launcher.rdzv_endpoint is reachable and that the command runs on all of them."
+            ) from error
     if dry_run and status == 0:
         shutil.rmtree(folder)
     return status
@@ -74,14 +82,14 @@ class _Parent:
         # The elastic agent's own handlers would end the ranks where we let them finish a step.
         hang_up = "" if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else "SIGHUP,"
         os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = f"{hang_up}SIGQUIT"
-        os.environ[LAUNCHER] = str(os.getpid())
         self._spec = _worker_spec(job.launcher, arguments)
         self._agent = LocalElasticAgent(self._spec, self._logs, shutdown_timeout=STOP_TIMEOUT)
 
     def run(self) -> int:
         launcher = self._launcher
         machines = f" x {launcher.nnodes} machines" if launcher.nnodes > 1 else ""
-        logger.info("%d ranks%s; their logs: %s", launcher.nproc, machines, self._logs.folder)
+        ranks = f"{launcher.nproc} rank{'s' if launcher.nproc > 1 else ''}{machines}"
+        logger.info("%s; their logs: %s", ranks, self._logs.folder)
         before = {number: signal.getsignal(number) for number in _HANDLED}
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
@@ -92,11 +100,6 @@ class _Parent:
             return self._interrupted()
         except SignalException as ended:  # SIGHUP or SIGQUIT: the agent has ended the ranks
             return 128 + ended.sigval
-        except RendezvousError as error:
-            raise TitanNpuError(
-                f"The {launcher.nnodes} machines did not meet at {launcher.rdzv_endpoint} ({error}): check "
-                "that launcher.rdzv_endpoint is reachable and that the command runs on all of them."
-            ) from error
         finally:
             self._logs.close()
             with contextlib.suppress(Exception):  # nobody is left to meet; the run's own end is what counts

@@ -10,7 +10,7 @@ from typing import TextIO
 
 from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
 
-from titan_npu.launch.rank import FAILED
+from titan_npu.launch.rank import FAILED, LAUNCHER
 
 POLL = 0.05
 """Seconds between two looks at the file that is shown."""
@@ -56,6 +56,7 @@ class RankLogs(LogsSpecs):
         stdouts, error_files = {}, {}
         for local_rank, env in envs.items():
             rank = int(env["RANK"])
+            env[LAUNCHER] = str(os.getpid())
             stdouts[local_rank] = str(self.log(rank))
             self.error_files[rank] = self._file(rank, "error.json")
             error_files[local_rank] = env["TORCHELASTIC_ERROR_FILE"] = str(self.error_files[rank])

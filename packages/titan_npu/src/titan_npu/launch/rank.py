@@ -17,7 +17,10 @@ import traceback
 from pathlib import Path
 
 LAUNCHER = "TITAN_NPU_LAUNCHER"
-"""Environment variable of a rank that titan-npu started: the launcher's process id."""
+"""Environment variable that titan-npu gives the ranks that it starts: its own process id."""
+
+ADOPTED = "TITAN_NPU_RANK"
+"""What becomes of it in the rank: the rank's process id, so that what the rank starts is no rank itself."""
 
 FAILED = "titan-npu: rank {rank} failed."
 """The line after which a rank's log holds its error. The launcher tells the error itself, the first one first."""
@@ -28,7 +31,7 @@ _PEER_LOST = ("hccl", "gloo", "connection closed by peer", "connection reset by 
 
 def launched() -> bool:
     """Whether titan-npu's own launcher started this process as a rank."""
-    return LAUNCHER in os.environ
+    return os.environ.get(ADOPTED) == str(os.getpid())
 
 
 def is_rank() -> bool:
@@ -43,12 +46,14 @@ def number() -> int:
 
 def adopt() -> None:
     """First thing in a rank of ours: die with the launcher, and write both streams to the rank's log."""
-    if not launched():
+    launcher = os.environ.pop(LAUNCHER, None)
+    if launcher is None:
         return
+    os.environ[ADOPTED] = str(os.getpid())
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != int(os.environ[LAUNCHER]):  # it died before the kernel knew of our wish
+    if os.getppid() != int(launcher):  # it died before the kernel knew of our wish
         os._exit(1)
     # One file, one offset: the launcher gives it as standard output only.
     os.dup2(1, 2)
