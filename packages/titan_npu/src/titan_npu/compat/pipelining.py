@@ -2,16 +2,30 @@
 
 torchtitan 0.3.0 calls ``schedule.step(arg_mbs=..., kwarg_mbs=..., target_mbs=...)`` (torchtitan/trainer.py and
 components/validate.py); torch 2.13's public ``step`` splits a whole batch itself and takes these names for
-arguments of the model. What it does around its own ``_step_microbatches`` is done here. Remove this file when
+arguments of the model. What it does around its own ``_step_microbatches`` is done here. A forward alone leaves
+out the backward actions of schedules with several stages a rank, where torch's ``eval`` runs into them: it stops
+in V-shaped schedules ("can't steal_bwd_input if this stage doesn't have backward"). Remove this file when
 the pinned torch takes them: tests/unit/titan_npu/test_compat.py fails then and says so.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from torch.distributed.pipelining.schedules import PipelineScheduleSingle, _PipelineSchedule
+from torch.distributed.pipelining.schedules import (
+    FORWARD,
+    OVERLAP_F_B,
+    RECV_F,
+    RESHARD,
+    SEND_F,
+    UNSHARD,
+    PipelineScheduleSingle,
+    _Action,
+    _PipelineSchedule,
+    _PipelineScheduleRuntime,
+)
 
 
 def needed() -> bool:
@@ -34,6 +48,12 @@ def run_microbatches(
     stages = [schedule._stage] if isinstance(schedule, PipelineScheduleSingle) else schedule._stages
     before = schedule._has_backward
     schedule._has_backward = before and backward
+    actions = None
+    if not backward and isinstance(schedule, _PipelineScheduleRuntime):
+        actions = schedule.pipeline_order_with_comms
+        schedule.pipeline_order_with_comms = {
+            rank: list(_forward_actions(theirs)) for rank, theirs in actions.items()
+        }
     try:
         for stage in stages:
             stage.has_backward = schedule._has_backward
@@ -43,3 +63,13 @@ def run_microbatches(
         )
     finally:
         schedule._has_backward = before
+        if actions is not None:
+            schedule.pipeline_order_with_comms = actions
+
+
+def _forward_actions(actions: Iterable[_Action]) -> Iterator[_Action]:
+    for action in actions:
+        if action.computation_type == OVERLAP_F_B:
+            yield from _forward_actions(action.sub_actions or ())
+        elif action.computation_type in (FORWARD, SEND_F, RECV_F, UNSHARD, RESHARD):
+            yield action
