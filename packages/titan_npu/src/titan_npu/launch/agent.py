@@ -82,6 +82,10 @@ class _Parent:
         # The elastic agent's own handlers would end the ranks where we let them finish a step.
         hang_up = "" if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else "SIGHUP,"
         os.environ["TORCHELASTIC_SIGNALS_TO_HANDLE"] = f"{hang_up}SIGQUIT"
+        if job.launcher.max_restarts:
+            # The store that the agent holds for the ranks keeps what they wrote, through a restart: the new
+            # ones would call the old ones' addresses. Rank 0 of each attempt holds one of its own instead.
+            os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         self._spec = _worker_spec(job.launcher, arguments)
         self._agent = LocalElasticAgent(self._spec, self._logs, shutdown_timeout=STOP_TIMEOUT)
 
