@@ -8,6 +8,7 @@ ROWS = 8
 """Rows of the global batch: a layout divides them among its data-parallel ranks."""
 
 COMMON = (
+    "vocab_multiple=64",
     "training.seq_len=128",
     f"training.global_batch_size={ROWS}",
     "training.steps=10",

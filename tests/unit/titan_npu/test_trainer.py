@@ -47,6 +47,14 @@ class TestVocabulary:
         with pytest.raises(ConfigError, match=r"has 300 tokens and the model llama3 8B only 256"):
             fit_vocabulary(config)
 
+    def test_is_padded_for_tensor_parallelism(self, prepared: Path) -> None:
+        degree = "parallelism.tensor_parallel_degree=7"
+        with pytest.raises(ConfigError, match="7 does not divide its 300 tokens: set .* and vocab_multiple=7"):
+            fit_vocabulary(composed(prepared / "tokenizer", degree))
+        config = composed(prepared / "tokenizer", degree, "vocab_multiple=7")
+        fit_vocabulary(config)
+        assert config.model_spec.model.vocab_size == config.loss.global_vocab_size == 301
+
     def test_no_tokenizer(self, prepared: Path, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=f"There is no tokenizer at {tmp_path}/none: set hf_assets_path"):
             fit_vocabulary(composed(tmp_path / "none"))

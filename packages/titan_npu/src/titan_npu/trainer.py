@@ -54,6 +54,10 @@ class NpuTrainer(Trainer):
         vocab_from_tokenizer: bool = False
         """Give the model the vocabulary size of the tokenizer instead of the recipe's"""
 
+        vocab_multiple: int = 1
+        """With vocab_from_tokenizer: round the model's vocabulary up to a multiple of this, so that tensor
+        parallelism can split it"""
+
         context_parallel: Method = "all_gather"
         """How parallelism.context_parallel_degree shares a sequence: all_gather (of keys and values) or ulysses
         (attention heads by all-to-all)"""
@@ -71,6 +75,7 @@ class NpuTrainer(Trainer):
                 ("training.local_batch_size", self.training.local_batch_size),
                 ("metrics.log_freq", self.metrics.log_freq),
                 ("validator.freq", self.validator.freq),
+                ("vocab_multiple", self.vocab_multiple),
             ):
                 if value < 1:
                     raise ValueError(f"{name} is {value}, and must be at least 1.")
@@ -277,13 +282,22 @@ def fit_vocabulary(config: NpuTrainer.Config) -> None:
     except Exception as error:  # the tokenizers library raises a bare Exception
         raise DataError(f"The tokenizer {file} cannot be read: {error}.") from error
     if config.vocab_from_tokenizer:
-        config.model_spec = with_vocabulary(spec, tokens)
-        config.loss = loss_with_vocabulary(config.loss, tokens)
+        size = -(-tokens // config.vocab_multiple) * config.vocab_multiple
+        config.model_spec = with_vocabulary(spec, size)
+        config.loss = loss_with_vocabulary(config.loss, size)
     elif tokens > spec.model.vocab_size:
         raise ConfigError(
             f"The tokenizer at {path} has {tokens} tokens and the model {spec.name} {spec.flavor} only "
             f"{spec.model.vocab_size}: give its own tokenizer (hf_assets_path), or set "
             f"vocab_from_tokenizer=true."
+        )
+    size = config.model_spec.model.vocab_size
+    degree = config.parallelism.tensor_parallel_degree
+    if size % degree:
+        raise ConfigError(
+            f"Tensor parallelism over {degree} ranks splits the vocabulary, and {degree} does not divide its "
+            f"{size} tokens: set vocab_from_tokenizer=true and vocab_multiple={degree} (it is padded then), or "
+            "another parallelism.tensor_parallel_degree."
         )
 
 
