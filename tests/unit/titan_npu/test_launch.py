@@ -198,7 +198,21 @@ class TestRootCause:
         assert shown == "" and sentence.startswith("There is no data. (Rank 1;")
 
 
+NO_LOG = Path("/nonexistent/rank.log")
+
+
 class TestErrorFile:
+    def test_an_abort_of_torch_npu_s_watchdog_follows(self, tmp_path: Path) -> None:
+        log = tmp_path / "rank_0.log"
+        log.write_text(
+            "[Rank 0] HCCL watchdog thread terminated with exception:\nFatal Python error: Aborted\n"
+        )
+        known = ProcessFailure(local_rank=0, pid=1, exitcode=-6, error_file=str(tmp_path / "none"))
+        aborted = RankFailure.of(0, known, log)
+        assert aborted.follows and not RankFailure.of(0, known, NO_LOG).follows
+        later = killed(1, aborted.time + 1.0, signal.SIGKILL)
+        assert root_cause({0: aborted, 1: later}) is later
+
     @pytest.fixture
     def error_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "rank_1.error.json"))
@@ -211,9 +225,8 @@ class TestErrorFile:
         except ValueError as error:
             rank.record(error, None)
         rank.record(DataError("a later one"), "a later one")
-        failure = RankFailure.of(
-            1, ProcessFailure(local_rank=1, pid=1, exitcode=1, error_file=str(error_file))
-        )
+        known = ProcessFailure(local_rank=1, pid=1, exitcode=1, error_file=str(error_file))
+        failure = RankFailure.of(1, known, NO_LOG)
         assert failure.error == "ValueError: a bug" and 'raise ValueError("a bug")' in failure.traceback
         assert before <= failure.time <= time.time()
         assert failure.sentence is None and not failure.follows
@@ -222,14 +235,14 @@ class TestErrorFile:
         theirs = {"message": "x", "extraInfo": {"py_callstack": "T", "timestamp": "17"}}
         error_file.write_text(json.dumps({"message": theirs}))
         known = ProcessFailure(local_rank=1, pid=1, exitcode=1, error_file=str(error_file))
-        assert RankFailure.of(1, known).time == 17.0
+        assert RankFailure.of(1, known, NO_LOG).time == 17.0
         rank.record(DataError("There is no data."), "There is no data.")
         known = ProcessFailure(local_rank=1, pid=1, exitcode=1, error_file=str(error_file))
-        assert RankFailure.of(1, known).sentence == "There is no data."
+        assert RankFailure.of(1, known, NO_LOG).sentence == "There is no data."
 
     def test_no_file_is_a_signal_or_a_status(self, tmp_path: Path) -> None:
         known = ProcessFailure(local_rank=0, pid=1, exitcode=-9, error_file=str(tmp_path / "none"))
-        failure = RankFailure.of(0, known)
+        failure = RankFailure.of(0, known, NO_LOG)
         assert failure.ended() == "was killed by SIGKILL" and failure.traceback == ""
 
     def test_errors_of_communication(self) -> None:

@@ -116,7 +116,10 @@ class _Parent:
         stopped = self._agreed_stop()
         if result is None or not result.is_failed():
             return stopped
-        failures = {rank: RankFailure.of(rank, failure) for rank, failure in result.failures.items()}
+        failures = {
+            rank: RankFailure.of(rank, failure, self._logs.log(rank))
+            for rank, failure in result.failures.items()
+        }
         first = root_cause(failures)
         if self._stop is not None and first.stopped:
             return self._interrupted()

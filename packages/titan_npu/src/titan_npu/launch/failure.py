@@ -15,6 +15,9 @@ from titan_npu.launch.logs import tail
 GRACE = 30
 """Seconds that the elastic agent gives the other ranks, after the first failure, before it kills them."""
 
+_WATCHDOG = "HCCL watchdog thread terminated"
+"""torch_npu aborts a process whose communicator has an error, now and then before Python has told of it."""
+
 _STOPPED = (130, 143, -signal.SIGINT, -signal.SIGTERM)
 
 
@@ -35,15 +38,16 @@ class RankFailure:
     """What to tell the user instead of a traceback"""
 
     follows: bool = False
-    """The exception is about the communication with another rank"""
+    """The end is about the communication with another rank"""
 
     @classmethod
-    def of(cls, rank: int, failure: ProcessFailure) -> RankFailure:
-        """From what the elastic agent knows: it has read the rank's error file."""
+    def of(cls, rank: int, failure: ProcessFailure, log: Path) -> RankFailure:
+        """From what the elastic agent knows (it has read the rank's error file) and the rank's log."""
         message: Any = failure.message
         if not isinstance(message, dict):
             # The agent counts whole seconds; the end of that second cannot come before what came first.
-            return cls(rank, failure.exitcode, failure.timestamp + 1.0)
+            follows = failure.exitcode == -signal.SIGABRT and _WATCHDOG in tail(log, lines=1000)
+            return cls(rank, failure.exitcode, failure.timestamp + 1.0, follows=follows)
         extra = message.get("extraInfo", {})
         return cls(
             rank,
@@ -69,7 +73,10 @@ class RankFailure:
                 name = f"signal {-self.status}"
             return f"was killed by {name}"
         first = self.error.strip().splitlines()[0] if self.error.strip() else ""
-        return f"failed with exit status {self.status}" + (f" ({first})" if first else "")
+        how = (
+            f" with exit status {self.status}" if self.status >= 0 else ""
+        )  # else: ended while it was ending
+        return f"failed{how}" + (f" ({first})" if first else "")
 
 
 def root_cause(failures: Mapping[int, RankFailure]) -> RankFailure:
