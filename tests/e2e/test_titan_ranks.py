@@ -116,8 +116,9 @@ def test_an_exception_in_one_rank(titan: Titan, words: tuple[str, ...], tmp_path
     traceback, sentence = done.stderr.rstrip().rsplit("\n", 1)
     assert traceback.startswith("Traceback") and "RuntimeError: a bug of rank one" in traceback
     assert "HCCL" not in done.stdout + done.stderr and "Hccl" not in done.stdout + done.stderr
-    assert sentence.startswith(
-        "titan-npu: rank 1 failed with exit status 1 (RuntimeError: a bug of rank one)"
+    # No status where the other rank was gone first, and the agent ended this one on its way out.
+    assert re.match(
+        r"titan-npu: rank 1 failed( with exit status 1)? \(RuntimeError: a bug of rank one\)", sentence
     )
     assert str(logs(tmp_path) / "rank_1.log") in sentence
     assert "a bug of rank one" in (logs(tmp_path) / "rank_1.log").read_text()
