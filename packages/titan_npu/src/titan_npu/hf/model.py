@@ -44,6 +44,9 @@ class ModelTensors:
 
     def from_hf(self, name: str, tensors: Tensors) -> torch.Tensor:
         """The native tensor ``name`` out of the Hugging Face tensors ``hf_names[name]``."""
+        if self.config.enable_weight_tying:
+            # An adapter takes a missing output layer from the embedding, which is not among these tensors.
+            tensors = {"lm_head.weight": self.native["lm_head.weight"], **tensors}
         converted: Tensors = self.adapter.from_hf(tensors)
         return converted[name]
 
