@@ -263,6 +263,11 @@ class TestRefusals:
             CheckpointError, match=r"norm.weight has shape \[256\] in .* and \[512\] in recipe llama3"
         ):
             export(wider, source, tmp_path / "out")
+        damaged = checkpoint(llama, name="damaged/step-2")
+        shard = damaged / "__0_0.distcp"
+        shard.write_bytes(bytes(shard.stat().st_size))  # as long as it was, so that only reading finds out
+        with pytest.raises(CheckpointError, match=r"damaged/step-2 cannot be read: .*--step"):
+            export(llama, damaged, tmp_path / "out")
         other = small("deepseek_v3_debug", prepared / "tokenizer")
         with pytest.raises(
             CheckpointError, match=r"has no tensor layers.0.attention.kv_norm.weight, .* more and"

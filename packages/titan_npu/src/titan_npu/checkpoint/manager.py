@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed.checkpoint.api import CheckpointException
 from torchtitan.components.checkpointer import CheckpointManager
 from torchtitan.components.checkpointer.base import DATALOADER
 from torchtitan.tools import filesystem
@@ -82,8 +83,8 @@ class NpuCheckpointManager(CheckpointManager):
             raise
         except FileNotFoundError as error:
             raise CheckpointError(f"{error}.") from error
-        except Exception as error:
-            reason = _reason(error)
+        except (Exception, CheckpointException) as error:  # DCP's is no Exception
+            reason = reason_of(error)
             if f"Missing key in checkpoint state_dict: {DATALOADER}." in reason:
                 raise CheckpointError(
                     f"The data loader of the checkpoint {place or self.folder} shared out its data in another "
@@ -134,7 +135,7 @@ class NpuCheckpointManager(CheckpointManager):
         raise CheckpointError(f"The checkpoint {place.name} is damaged: {problem}; {way_out}.")
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The first line of the innermost cause: DCP wraps the real error in a report of all ranks."""
     failures = getattr(error, "failures", None)
     if failures:

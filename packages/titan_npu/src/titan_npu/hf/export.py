@@ -12,9 +12,11 @@ from pathlib import Path
 import torch
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import FileSystemReader
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from titan_npu.checkpoint.integrity import METADATA, damage, saved_steps
+from titan_npu.checkpoint.manager import reason_of
 from titan_npu.errors import CheckpointError
 from titan_npu.hf import config_json, tokenizer_files
 from titan_npu.hf.model import ModelTensors, Tensors, listed, shape
@@ -178,7 +180,12 @@ def _read(
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """The Hugging Face tensors of some native names, read from the checkpoint."""
     native = {name: torch.empty_like(stored[name], device="cpu") for name in names}
-    dcp.load(native, checkpoint_id=checkpoint, no_dist=True)
+    try:
+        dcp.load(native, checkpoint_id=checkpoint, no_dist=True)
+    except (Exception, CheckpointException) as error:  # DCP's is no Exception
+        raise CheckpointError(
+            f"The checkpoint {checkpoint} cannot be read: {reason_of(error)}; take another one with --step."
+        ) from error
     while native:
         name = next(iter(native))
         yield from model.to_hf({name: native.pop(name)}).items()
