@@ -48,7 +48,7 @@ class Runs:
     def compare(self, layout: Layout) -> Outcome:
         """Run ``layout`` and compare each step with the one-rank run of its recipe."""
         reference = self.reference(layout.recipe)
-        folder = self.folder / layout.name.replace(" ", "_")
+        folder = self.folder / layout.name.replace(" ", "_").replace(",", "")
         started = time.monotonic()
         try:
             metrics = self._train(layout, folder)

@@ -15,7 +15,6 @@ COMMON = (
     "training.mixed_precision_param=float32",
     "validator.enable=true",
     "validator.freq=5",
-    "validator.steps=2",
     "metrics.enable_tensorboard=false",
 )
 
@@ -57,6 +56,7 @@ class Layout:
             *COMMON,
             f"training.local_batch_size={ROWS // data // self.accumulation}",
             *(f"parallelism.{DEGREES[name]}={degree}" for name, degree in self.degrees.items()),
+            f"validator.steps={2 * self.accumulation}",  # the same rows
             *self.words,
         ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
+from torch_npu.distributed.tensor import _math_ops
 
 from titan_npu.compat import pipelining, torch_distributed
 
@@ -37,6 +39,14 @@ def test_set_timeout_sets_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_microbatches_of_a_schedule_are_still_needed() -> None:
     assert pipelining.needed(), (
         "torch's schedules take arg_mbs now: delete titan_npu/compat/pipelining.py and call step() and eval()"
+    )
+
+
+def test_torch_npus_rule_for_gather_is_still_wrong() -> None:
+    """It keeps a dimension sharded, and the operator gets the size of the whole input."""
+    source = inspect.getsource(_math_ops.custom_npu_gather_backward_strategy)
+    assert "Shard(d)" in source and "register_sharding(npu.npu_gather_backward.default)" in source, (
+        "torch_npu has another rule now: see whether titan_npu/compat/dtensor.py is still needed"
     )
 
 

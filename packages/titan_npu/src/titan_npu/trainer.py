@@ -24,7 +24,7 @@ from torchtitan.trainer import Trainer
 
 from titan_npu import environment
 from titan_npu.checkpoint import NpuCheckpointManager
-from titan_npu.compat import pipelining, torch_distributed
+from titan_npu.compat import dtensor, pipelining, torch_distributed
 from titan_npu.data.loader import LocalTextDataLoader
 from titan_npu.data.prepare import default_folder, is_prepared, prepare
 from titan_npu.data.sources import open_documents
@@ -84,6 +84,7 @@ class NpuTrainer(Trainer):
 
     def __init__(self, config: Config) -> None:
         torch_distributed.install()
+        dtensor.install()
         environment.settle(config)
         prepare_default_data(config)
         fit_vocabulary(config)
