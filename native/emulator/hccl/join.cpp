@@ -40,8 +40,14 @@ bool reads_peers(Segment& segment, uint32_t self) {
     return true;
 }
 
-/// Waits for all ranks at a counter of the header; empty: they came, else why not.
-std::string meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) {
+/// Why the ranks did not come together.
+struct Problem {
+    HcclResult code = HCCL_SUCCESS;
+    std::string sentence;
+};
+
+/// Waits for all ranks at a counter of the header.
+Problem meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) {
     const auto deadline = Clock::now() + std::chrono::seconds(seconds);
     if (counter.fetch_add(1) + 1 == segment.ranks()) futex_wake(counter);
     while (true) {
@@ -56,10 +62,11 @@ std::string meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) 
             else if (!segment.alive(rank))
                 dead.push_back(rank);
         }
-        if (!dead.empty()) return names(dead) + " died while the group came together";
+        if (!dead.empty()) return {HCCL_E_REMOTE, names(dead) + " died while the group came together"};
         if (Clock::now() >= deadline) {
-            return (missing.empty() ? "the other ranks" : names(missing)) + " did not come within " +
-                   std::to_string(seconds) + " s (HCCL_CONNECT_TIMEOUT)";
+            return {HCCL_E_TIMEOUT, (missing.empty() ? "the other ranks" : names(missing)) +
+                                        " did not come within " + std::to_string(seconds) +
+                                        " s (HCCL_CONNECT_TIMEOUT)"};
         }
     }
 }
@@ -71,7 +78,7 @@ int seconds_from(const char* variable, int fallback) {
     if (text == nullptr) return fallback;
     char* end = nullptr;
     const long value = std::strtol(text, &end, 10);
-    return end != text && *end == '\0' && value >= 0 && value < 1'000'000 ? static_cast<int>(value)
+    return end != text && *end == '\0' && value >= 0 && value <= INT32_MAX ? static_cast<int>(value)
                                                                           : fallback;
 }
 
@@ -102,14 +109,14 @@ HcclResult join(int fd, uint32_t ranks, uint32_t rank, const char* function, Com
                                        " of the group is taken by process " + std::to_string(nobody));
     }
     const int seconds = seconds_from("HCCL_CONNECT_TIMEOUT", 120);
-    std::string problem = meet(segment, header.attached, seconds);
-    if (problem.empty()) {
+    Problem problem = meet(segment, header.attached, seconds);
+    if (problem.code == HCCL_SUCCESS) {
         if (!reads_peers(segment, rank)) header.unreadable = 1;
         problem = meet(segment, header.verified, seconds);
     }
-    if (!problem.empty()) {
+    if (problem.code != HCCL_SUCCESS) {
         communicator->segment.reset();
-        return refuse(HCCL_E_TIMEOUT, prefix + problem);
+        return refuse(problem.code, prefix + problem.sentence);
     }
     communicator->readable = header.unreadable == 0;
     communicator->sent.resize(ranks);
@@ -157,8 +164,8 @@ void Communicator::fail(HcclResult code, const std::string& sentence) {
 }
 
 void Communicator::lost(uint32_t peer, const char* function) {
-    uint32_t none = 0;
-    segment->header().failed.compare_exchange_strong(none, peer + 1);
+    uint32_t first = 0;  // a rank that heard of a loss ends, too: the others name the one that was lost first
+    if (!segment->header().failed.compare_exchange_strong(first, peer + 1)) peer = first - 1;
     fail(HCCL_E_REMOTE, std::string(function) + " lost rank " + std::to_string(peer) + ": " +
                             (segment->slot(peer).left != 0 && segment->alive(peer)
                                  ? "it destroyed its communicator"
@@ -173,13 +180,19 @@ void Communicator::await(std::atomic<uint32_t>& word, const char* function,
         if (ready()) return;
         sched_yield();
     }
+    auto looked = start;
     while (true) {
         const uint32_t seen = word;
         if (ready()) return;
         futex_wait(word, seen, kLookMilliseconds);
         if (ready()) return;
-        if (word != seen) continue;
+        if (word != seen && Clock::now() - looked < std::chrono::milliseconds(kLookMilliseconds)) continue;
+        looked = Clock::now();
         const std::vector<uint32_t> awaited = late();
+        if (suspended) {
+            fail(HCCL_E_SUSPENDING, std::string(function) + " was waiting for " + names(awaited) +
+                                        " when the communicator was suspended");
+        }
         if (const uint32_t failed = segment->header().failed; failed != 0) lost(failed - 1, function);
         for (const uint32_t peer : awaited) {
             const bool gone = segment->slot(peer).left != 0 || !segment->alive(peer);
@@ -187,7 +200,7 @@ void Communicator::await(std::atomic<uint32_t>& word, const char* function,
             if (ready()) return;  // what it did before it went was all that was needed
             lost(peer, function);
         }
-        if (Clock::now() - start >= std::chrono::seconds(exec_timeout)) {
+        if (exec_timeout > 0 && Clock::now() - start >= std::chrono::seconds(exec_timeout)) {
             fail(HCCL_E_TIMEOUT, std::string(function) + " waited " + std::to_string(exec_timeout) +
                                      " s (HCCL_EXEC_TIMEOUT) for " + names(awaited));
         }
