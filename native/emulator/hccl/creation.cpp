@@ -143,6 +143,22 @@ HcclResult init_by_root(uint32_t ranks, const HcclRootInfo* root, uint32_t rank,
     return code;
 }
 
+HcclResult init_by_table(const char* path, uint32_t rank, const HcclCommConfig* config, HcclComm* comm,
+                         const char* function) {
+    Settings settings;
+    uint32_t ranks = 0;
+    if (const HcclResult code = read_settings(config, &settings, function); code != HCCL_SUCCESS) return code;
+    if (const HcclResult code = count_ranks(path, &ranks, function); code != HCCL_SUCCESS) return code;
+    if (const HcclResult code = check_ranks(ranks, rank, comm, function); code != HCCL_SUCCESS) return code;
+    if (ranks == 1) return create(-1, ranks, rank, settings, comm, function);
+    const TableMeeting meeting(path, ranks);
+    if (meeting.fd() < 0) {
+        return refuse(HCCL_E_SYSCALL, std::string(function) + ": the ranks of " + path +
+                                          " cannot meet: " + std::strerror(errno));
+    }
+    return create(meeting.fd(), ranks, rank, settings, comm, function);
+}
+
 /// Devices of this process, each once.
 HcclResult check_devices(uint32_t count, const int32_t* devices, const char* function) {
     uint32_t available = 0;
@@ -191,23 +207,11 @@ HcclResult HcclCommInitRootInfoConfig(uint32_t nRanks, const HcclRootInfo* rootI
 
 HcclResult HcclCommInitClusterInfoConfig(const char* clusterInfo, uint32_t rank, HcclCommConfig* config,
                                          HcclComm* comm) {
-    constexpr const char* function = "HcclCommInitClusterInfoConfig";
-    Settings settings;
-    uint32_t ranks = 0;
-    if (const HcclResult code = read_settings(config, &settings, function); code != HCCL_SUCCESS) return code;
-    if (const HcclResult code = count_ranks(clusterInfo, &ranks, function); code != HCCL_SUCCESS) return code;
-    if (const HcclResult code = check_ranks(ranks, rank, comm, function); code != HCCL_SUCCESS) return code;
-    if (ranks == 1) return create(-1, ranks, rank, settings, comm, function);
-    const TableMeeting meeting(clusterInfo, ranks);
-    if (meeting.fd() < 0) {
-        return refuse(HCCL_E_SYSCALL, std::string(function) + ": the ranks of " + clusterInfo +
-                                          " cannot meet: " + std::strerror(errno));
-    }
-    return create(meeting.fd(), ranks, rank, settings, comm, function);
+    return init_by_table(clusterInfo, rank, config, comm, "HcclCommInitClusterInfoConfig");
 }
 
 HcclResult HcclCommInitClusterInfo(const char* clusterInfo, uint32_t rank, HcclComm* comm) {
-    return HcclCommInitClusterInfoConfig(clusterInfo, rank, nullptr, comm);
+    return init_by_table(clusterInfo, rank, nullptr, comm, "HcclCommInitClusterInfo");
 }
 
 /// comms: ndev handles, one for each device of this process; all of them or none.

@@ -3,6 +3,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -46,6 +47,37 @@ struct Problem {
     std::string sentence;
 };
 
+/// Blames a rank for the group's failure, unless another one was blamed before; returns the one to name. A rank
+/// that heard of a loss ends, too, and must not be taken for the cause.
+uint32_t blame(Segment& segment, uint32_t rank) {
+    uint32_t first = 0;
+    return segment.header().failed.compare_exchange_strong(first, rank + 1) ? rank : first - 1;
+}
+
+/// Why the ranks cannot come together any more; success: they still can.
+Problem trouble(Segment& segment, Clock::time_point deadline, int seconds) {
+    std::vector<uint32_t> missing, dead;
+    for (uint32_t rank = 0; rank < segment.ranks(); ++rank) {
+        if (segment.slot(rank).process == 0)
+            missing.push_back(rank);
+        else if (!segment.alive(rank))
+            dead.push_back(rank);
+    }
+    const bool late = Clock::now() >= deadline;
+    const uint32_t failed = segment.header().failed;
+    if (failed == 0 && dead.empty() && !late) return {};
+    if (failed == 0 && dead.empty() && missing.empty())
+        return {HCCL_E_TIMEOUT, "the other ranks did not answer within " + std::to_string(seconds) +
+                                    " s (HCCL_CONNECT_TIMEOUT)"};
+    std::vector<uint32_t>& found = dead.empty() ? missing : dead;
+    const uint32_t named = blame(segment, failed != 0 ? failed - 1 : found.front());
+    if (std::ranges::find(found, named) == found.end()) found = {named};
+    if (segment.slot(named).process != 0)
+        return {HCCL_E_REMOTE, names(found) + " died while the group came together"};
+    return {HCCL_E_TIMEOUT, names(found) + " did not come within " + std::to_string(seconds) +
+                                " s (HCCL_CONNECT_TIMEOUT)"};
+}
+
 /// Waits for all ranks at a counter of the header.
 Problem meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) {
     const auto deadline = Clock::now() + std::chrono::seconds(seconds);
@@ -55,19 +87,7 @@ Problem meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) {
         if (here >= segment.ranks()) return {};
         futex_wait(counter, here, kLookMilliseconds);
         if (counter >= segment.ranks()) return {};
-        std::vector<uint32_t> missing, dead;
-        for (uint32_t rank = 0; rank < segment.ranks(); ++rank) {
-            if (segment.slot(rank).process == 0)
-                missing.push_back(rank);
-            else if (!segment.alive(rank))
-                dead.push_back(rank);
-        }
-        if (!dead.empty()) return {HCCL_E_REMOTE, names(dead) + " died while the group came together"};
-        if (Clock::now() >= deadline) {
-            return {HCCL_E_TIMEOUT, (missing.empty() ? "the other ranks" : names(missing)) +
-                                        " did not come within " + std::to_string(seconds) +
-                                        " s (HCCL_CONNECT_TIMEOUT)"};
-        }
+        if (Problem problem = trouble(segment, deadline, seconds); problem.code != HCCL_SUCCESS) return problem;
     }
 }
 
@@ -155,7 +175,10 @@ void Communicator::settle(int milliseconds) {
     }
 }
 
-void Communicator::fail(HcclResult code, const std::string& sentence) {
+void Communicator::fail(HcclResult code, const std::string& sentence) { fail(code, sentence, rank); }
+
+void Communicator::fail(HcclResult code, const std::string& sentence, uint32_t culprit) {
+    if (segment) blame(*segment, culprit);
     HcclResult none = HCCL_SUCCESS;
     async_error.compare_exchange_strong(none, code);
     throw TaskError(code == HCCL_E_TIMEOUT ? ACL_ERROR_RT_AICPU_TIMEOUT : ACL_ERROR_RT_AICPU_EXCEPTION,
@@ -164,12 +187,17 @@ void Communicator::fail(HcclResult code, const std::string& sentence) {
 }
 
 void Communicator::lost(uint32_t peer, const char* function) {
-    uint32_t first = 0;  // a rank that heard of a loss ends, too: the others name the one that was lost first
-    if (!segment->header().failed.compare_exchange_strong(first, peer + 1)) peer = first - 1;
-    fail(HCCL_E_REMOTE, std::string(function) + " lost rank " + std::to_string(peer) + ": " +
-                            (segment->slot(peer).left != 0 && segment->alive(peer)
-                                 ? "it destroyed its communicator"
-                                 : "its process " + std::to_string(segment->slot(peer).process) + " ended"));
+    peer = blame(*segment, peer);
+    RankSlot& slot = segment->slot(peer);
+    std::string why = "a call of it failed, or was not made in time";
+    if (!segment->alive(peer))
+        why = "its process " + std::to_string(slot.process) + " ended";
+    else if (slot.left != 0)
+        why = "it destroyed its communicator";
+    if (peer == rank) {
+        fail(HCCL_E_REMOTE, std::string(function) + ": the other ranks have given up this one, since " + why);
+    }
+    fail(HCCL_E_REMOTE, std::string(function) + " lost rank " + std::to_string(peer) + ": " + why);
 }
 
 void Communicator::await(std::atomic<uint32_t>& word, const char* function,
@@ -202,7 +230,8 @@ void Communicator::await(std::atomic<uint32_t>& word, const char* function,
         }
         if (exec_timeout > 0 && Clock::now() - start >= std::chrono::seconds(exec_timeout)) {
             fail(HCCL_E_TIMEOUT, std::string(function) + " waited " + std::to_string(exec_timeout) +
-                                     " s (HCCL_EXEC_TIMEOUT) for " + names(awaited));
+                                     " s (HCCL_EXEC_TIMEOUT) for " + names(awaited),
+                 awaited.empty() ? rank : awaited.front());
         }
     }
 }
