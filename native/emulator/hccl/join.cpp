@@ -3,7 +3,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -71,7 +70,7 @@ Problem trouble(Segment& segment, Clock::time_point deadline, int seconds) {
                                     " s (HCCL_CONNECT_TIMEOUT)"};
     std::vector<uint32_t>& found = dead.empty() ? missing : dead;
     const uint32_t named = blame(segment, failed != 0 ? failed - 1 : found.front());
-    if (std::ranges::find(found, named) == found.end()) found = {named};
+    if (failed != 0 || named != found.front()) found = {named};  // the rest only heard of it
     if (segment.slot(named).process != 0)
         return {HCCL_E_REMOTE, names(found) + " died while the group came together"};
     return {HCCL_E_TIMEOUT, names(found) + " did not come within " + std::to_string(seconds) +

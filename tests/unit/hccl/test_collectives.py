@@ -11,7 +11,7 @@ import pytest
 from .library import E_PARA, E_PTR, TYPES, Hccl, HcclError, Rank, SendRecvItem, World, counts
 
 N = 3
-NOT_READY = 0xFFFF  # aclrtStreamStatus
+NOT_READY = 1  # aclrtStreamStatus
 FP32, INT64 = TYPES[np.dtype("float32")], TYPES[np.dtype("int64")]
 SIZES = (0, 1, 1000, 20_001)
 #: Elements that rank i sends to rank j: some of them nothing.
