@@ -103,7 +103,8 @@ CASE(collectives_between_threads) {
                                  rank.stream));
             rank.finish();
             HOLDS(back.values() == numbers(size, rank.id));
-            HOLDS(Values(gathered.begin(), gathered.begin() + static_cast<int64_t>(size)) == numbers(size, 0));
+            HOLDS(Values(gathered.begin(), gathered.begin() + static_cast<int64_t>(size)) ==
+                  numbers(size, 0));
             OK(HcclAlltoAll(whole, size, HCCL_DATA_TYPE_INT64, whole, size, HCCL_DATA_TYPE_INT64, rank.comm,
                             rank.stream));
             OK(HcclBroadcast(part, size, HCCL_DATA_TYPE_INT64, 1, rank.comm, rank.stream));
@@ -127,7 +128,8 @@ CASE(parts_of_different_sizes) {
         Values expected;
         for (uint32_t peer = 0; peer < kRanks; ++peer) {
             const Values theirs = numbers(matrix[peer * kRanks] + matrix[peer * kRanks + 1], peer);
-            const auto begin = theirs.begin() + static_cast<int64_t>(rank.id == 0 ? 0 : matrix[peer * kRanks]);
+            const auto begin =
+                theirs.begin() + static_cast<int64_t>(rank.id == 0 ? 0 : matrix[peer * kRanks]);
             expected.insert(expected.end(), begin,
                             begin + static_cast<int64_t>(matrix[peer * kRanks + rank.id]));
         }
@@ -175,5 +177,7 @@ CASE(a_part_of_the_group_and_a_suspension) {
 
 int main() {
     OK(aclInit(nullptr));
-    return check::run_all();
+    const int result = check::run_all();
+    OK(aclFinalize());
+    return result | check::failures;
 }

@@ -63,8 +63,8 @@ struct Communicator {
     void await(std::atomic<uint32_t>& word, const char* function, const std::function<bool()>& ready,
                const std::function<std::vector<uint32_t>()>& late);
 
-    /// Marks the group as failed, because of this rank or another one, and throws. No collective of any of its
-    /// ranks succeeds after that.
+    /// Marks the group as failed, because of this rank or another one, and throws. No collective of any of
+    /// its ranks succeeds after that.
     [[noreturn]] void fail(HcclResult code, const std::string& sentence);
     [[noreturn]] void fail(HcclResult code, const std::string& sentence, uint32_t culprit);
 

@@ -104,7 +104,8 @@ std::vector<uint32_t> rank_ids(const std::string& text) {
 
 /// Checks the table: its ranks are 0 to n - 1, each once.
 HcclResult count_ranks(const char* path, uint32_t* ranks, const char* function) {
-    const std::string prefix = std::string(function) + ": the rank table " + (path == nullptr ? "(null)" : path);
+    const std::string prefix =
+        std::string(function) + ": the rank table " + (path == nullptr ? "(null)" : path);
     std::ifstream file(path == nullptr ? "" : path);
     if (!file) return refuse(HCCL_E_OPEN_FILE_FAILURE, prefix + " cannot be read");
     std::vector<uint32_t> ids = rank_ids(std::string((std::istreambuf_iterator<char>(file)), {}));
@@ -168,8 +169,7 @@ HcclResult check_devices(uint32_t count, const int32_t* devices, const char* fun
             std::find(devices, devices + i, devices[i]) == devices + i)
             continue;
         return refuse(HCCL_E_PARA, std::string(function) + ": device " + std::to_string(devices[i]) +
-                                       " is named twice, or is not one of the " +
-                                       std::to_string(available) +
+                                       " is named twice, or is not one of the " + std::to_string(available) +
                                        " devices (NPU_EMULATOR_DEVICES changes their number)");
     }
     return HCCL_SUCCESS;

@@ -46,8 +46,8 @@ struct Problem {
     std::string sentence;
 };
 
-/// Blames a rank for the group's failure, unless another one was blamed before; returns the one to name. A rank
-/// that heard of a loss ends, too, and must not be taken for the cause.
+/// Blames a rank for the group's failure, unless another one was blamed before; returns the one to name. A
+/// rank that heard of a loss ends, too, and must not be taken for the cause.
 uint32_t blame(Segment& segment, uint32_t rank) {
     uint32_t first = 0;
     return segment.header().failed.compare_exchange_strong(first, rank + 1) ? rank : first - 1;
@@ -73,8 +73,8 @@ Problem trouble(Segment& segment, Clock::time_point deadline, int seconds) {
     if (failed != 0 || named != found.front()) found = {named};  // the rest only heard of it
     if (segment.slot(named).process != 0)
         return {HCCL_E_REMOTE, names(found) + " died while the group came together"};
-    return {HCCL_E_TIMEOUT, names(found) + " did not come within " + std::to_string(seconds) +
-                                " s (HCCL_CONNECT_TIMEOUT)"};
+    return {HCCL_E_TIMEOUT,
+            names(found) + " did not come within " + std::to_string(seconds) + " s (HCCL_CONNECT_TIMEOUT)"};
 }
 
 /// Waits for all ranks at a counter of the header.
@@ -86,7 +86,8 @@ Problem meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) {
         if (here >= segment.ranks()) return {};
         futex_wait(counter, here, kLookMilliseconds);
         if (counter >= segment.ranks()) return {};
-        if (Problem problem = trouble(segment, deadline, seconds); problem.code != HCCL_SUCCESS) return problem;
+        if (Problem problem = trouble(segment, deadline, seconds); problem.code != HCCL_SUCCESS)
+            return problem;
     }
 }
 
@@ -98,7 +99,7 @@ int seconds_from(const char* variable, int fallback) {
     char* end = nullptr;
     const long value = std::strtol(text, &end, 10);
     return end != text && *end == '\0' && value >= 0 && value <= INT32_MAX ? static_cast<int>(value)
-                                                                          : fallback;
+                                                                           : fallback;
 }
 
 HcclResult join(int fd, uint32_t ranks, uint32_t rank, const char* function, Communicator* communicator) {
@@ -228,8 +229,9 @@ void Communicator::await(std::atomic<uint32_t>& word, const char* function,
             lost(peer, function);
         }
         if (exec_timeout > 0 && Clock::now() - start >= std::chrono::seconds(exec_timeout)) {
-            fail(HCCL_E_TIMEOUT, std::string(function) + " waited " + std::to_string(exec_timeout) +
-                                     " s (HCCL_EXEC_TIMEOUT) for " + names(awaited),
+            fail(HCCL_E_TIMEOUT,
+                 std::string(function) + " waited " + std::to_string(exec_timeout) +
+                     " s (HCCL_EXEC_TIMEOUT) for " + names(awaited),
                  awaited.empty() ? rank : awaited.front());
         }
     }

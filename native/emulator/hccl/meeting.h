@@ -16,9 +16,9 @@ std::optional<SharedFile> meeting_place();
 /// Closes it, if this process made it: those who joined have it mapped.
 void leave_meeting_place(const SharedFile& file);
 
-/// Where ranks meet that know nothing of each other but a rank table. The first to come makes a memory file and
-/// listens on a socket whose abstract name says which table it is; the others ask the socket whose it is and
-/// open the file through /proc. Name and file end with that process, however it ends.
+/// Where ranks meet that know nothing of each other but a rank table. The first to come makes a memory file
+/// and listens on a socket whose abstract name says which table it is; the others ask the socket whose it is
+/// and open the file through /proc. Name and file end with that process, however it ends.
 class TableMeeting {
   public:
     /// Waits while an earlier group of the same table is still coming together.

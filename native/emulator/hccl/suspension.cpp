@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{5};  ///< for work on streams that ends by itself
+constexpr std::chrono::seconds kPatience{5};         ///< for work on streams that ends by itself
 constexpr uint64_t kResumption = 0x7265'7375'6d65U;  ///< beyond the numbers of groups, which have 32 bits
 
 /// Queued work holds the communicator; the table and the caller do too.

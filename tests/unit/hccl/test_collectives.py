@@ -31,7 +31,9 @@ def test_every_rank_gets_the_same_number_of_elements(world: World, size: int) ->
     inputs = [numbers(rank, size) for rank in range(N)]
     everything = np.concatenate(inputs)
     count = c_uint64(size)
-    for out in world.collective("HcclAllGather", inputs, blank([N * size] * N), lambda i, s, r: (s, r, count, INT64)):
+    for out in world.collective(
+        "HcclAllGather", inputs, blank([N * size] * N), lambda i, s, r: (s, r, count, INT64)
+    ):
         np.testing.assert_array_equal(out, everything)
     wide = [numbers(rank, N * size) for rank in range(N)]
     outs = world.collective(

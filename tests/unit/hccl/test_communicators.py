@@ -83,7 +83,16 @@ def test_wrong_root_info_configuration_and_ranks_are_refused(hccl: Hccl) -> None
     root, comm, config = hccl.root_info(), c_void_p(), CommConfig()
     config.magic = 0
     wrong = [
-        (E_PARA, "was not initialised", "HcclCommInitRootInfoConfig", 2, byref(root), 0, byref(config), byref(comm)),
+        (
+            E_PARA,
+            "was not initialised",
+            "HcclCommInitRootInfoConfig",
+            2,
+            byref(root),
+            0,
+            byref(config),
+            byref(comm),
+        ),
         (E_PARA, "rank 2 is not one of 2", "HcclCommInitRootInfo", 2, byref(root), 2, byref(comm)),
         (E_PARA, "was not made by", "HcclCommInitRootInfo", 2, byref(type(root)()), 0, byref(comm)),
         (E_PTR, "comm is null", "HcclCommInitRootInfo", 2, byref(root), 0, None),
@@ -111,7 +120,9 @@ def test_a_rank_that_does_not_come_is_named(hccl: Hccl, monkeypatch: pytest.Monk
 
 
 def rank_table(folder: Path, ids: list[int]) -> bytes:
-    devices = [{"device_id": str(i), "device_ip": f"192.168.1.{i}", "rank_id": str(r)} for i, r in enumerate(ids)]
+    devices = [
+        {"device_id": str(i), "device_ip": f"192.168.1.{i}", "rank_id": str(r)} for i, r in enumerate(ids)
+    ]
     table = {
         "version": "1.0",
         "server_count": "1",

@@ -45,7 +45,9 @@ def test_survivors_of_a_kill_name_the_rank_and_the_call(ranks, seed) -> None:
 def test_survivors_of_a_kill_while_the_group_comes_together(ranks, seed) -> None:
     victim, _ = plan(seed)
     outcome = ranks(3, "failures.killed_while_meeting", SEED=str(seed), HCCL_CONNECT_TIMEOUT="3")
-    told = rf"lost rank {victim}|rank {victim} died while|ranks? (\d, )*{victim}(, \d)* did not come within 3 s"
+    told = (
+        rf"lost rank {victim}|rank {victim} died while|ranks? (\d, )*{victim}(, \d)* did not come within 3 s"
+    )
     if victim == 0:  # those who come after it find nothing of it
         told += "|which made rootInfo .in most programs rank 0., has ended"
     hear(outcome, victim, told)
@@ -61,7 +63,9 @@ def test_a_rank_that_does_not_come_is_named_at_the_time_out(ranks, step) -> None
     start = time.monotonic()
     outcome = ranks(3, "failures.late", STEP=step, HCCL_EXEC_TIMEOUT="2")
     assert 2 < time.monotonic() - start < 2 + 5
-    waited = [re.search(r"Hccl\w+ waited 2 s \(HCCL_EXEC_TIMEOUT\) for rank (\d)", outcome[r][1]) for r in (0, 2)]
+    waited = [
+        re.search(r"Hccl\w+ waited 2 s \(HCCL_EXEC_TIMEOUT\) for rank (\d)", outcome[r][1]) for r in (0, 2)
+    ]
     lost = [re.search(r"lost rank (\d)", outcome[r][1]) for r in (0, 2)]
     assert any(w and w[1] == "1" for w in waited), outcome
     assert all(w or gone for w, gone in zip(waited, lost, strict=True)), outcome

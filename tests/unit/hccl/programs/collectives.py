@@ -171,7 +171,9 @@ def short_integers(rank: int, n: int, device: torch.device) -> None:
                 against_gloo(operation, numbers(rank, size, dtype), rank, n, device)
         for dtype in (torch.uint8, torch.int8, torch.int32):
             for op in (SUM, MIN, MAX, PRODUCT):
-                against_gloo(functools.partial(all_reduce, op=op), numbers(rank, size, dtype), rank, n, device)
+                against_gloo(
+                    functools.partial(all_reduce, op=op), numbers(rank, size, dtype), rank, n, device
+                )
         for op in (SUM, MIN, MAX):  # of bools: or, and, or
             against_gloo(
                 functools.partial(all_reduce, op=op), numbers(rank, size, torch.bool), rank, n, device
@@ -182,16 +184,21 @@ def short_integers(rank: int, n: int, device: torch.device) -> None:
 def large(rank: int, n: int, device: torch.device) -> None:
     """64 MiB a rank (a part of it for those whose input is n times that)."""
     whole, part = 64 << 20 >> 2, 64 // n << 20 >> 2
-    x = (torch.arange(whole, dtype=torch.float32) % 1000) + rank
+    x = torch.arange(whole, dtype=torch.int32).remainder_(1000).float().add_(rank)
     total = n * (x - rank) + n * (n - 1) / 2
-    y = x.to(device)
-    same(all_reduce(y, rank, n), total, "all_reduce")
-    same(broadcast(x.to(device), rank, n), x - rank + n - 1, "broadcast")
-    y = x[:part].to(device)
     everyone = [x[:part] - rank + peer for peer in range(n)]
-    same(all_gather_into_tensor(y, rank, n), torch.cat(everyone), "all_gather")
-    same(reduce_scatter_tensor(y, rank, n), total[:part] + n * rank, "reduce_scatter")
-    same(all_to_all_single(y, rank, n), torch.cat([torch.roll(p, rank) for p in everyone]), "all_to_all")
-    same(scatter(y, rank, n), torch.roll(everyone[0], rank), "scatter")
-    same(gather(y, rank, n), everyone if rank == 0 else None, "gather")
-    same(reduce(y.clone(), rank, n), total[:part] if rank == n - 1 else None, "reduce")
+    y = x[:part].to(device)
+    results = (
+        ("all_reduce", all_reduce(x.to(device), rank, n), total),
+        ("broadcast", broadcast(x.to(device), rank, n), x - rank + n - 1),
+        ("all_gather", all_gather_into_tensor(y, rank, n), torch.cat(everyone)),
+        ("reduce_scatter", reduce_scatter_tensor(y, rank, n), total[:part] + n * rank),
+        ("all_to_all", all_to_all_single(y, rank, n), torch.cat([torch.roll(p, rank) for p in everyone])),
+        ("scatter", scatter(y, rank, n), torch.roll(everyone[0], rank)),
+    )
+    for name, actual, expected in results:
+        assert torch.equal(actual.cpu(), expected), name  # whole numbers: exact
+    reduced = reduce(y.clone(), rank, n)
+    assert reduced is None or torch.equal(reduced.cpu(), total[:part])
+    gathered = gather(y, rank, n)
+    assert gathered is None or all(torch.equal(a.cpu(), e) for a, e in zip(gathered, everyone, strict=True))

@@ -12,7 +12,12 @@ from .distributed import distributed, same
 def ring(rank: int, n: int, device: torch.device) -> None:
     """Every rank sends to the next one: batched, and one by one with the even ranks first."""
     after, before = (rank + 1) % n, (rank - 1) % n
-    for size, dtype in ((0, torch.float32), (3, torch.bfloat16), (1024, torch.int64), (100_000, torch.float32)):
+    for size, dtype in (
+        (0, torch.float32),
+        (3, torch.bfloat16),
+        (1024, torch.int64),
+        (100_000, torch.float32),
+    ):
         x = (torch.arange(size) % 100 + rank).to(dtype)
         expected = (torch.arange(size) % 100 + before).to(dtype)
         y = torch.full((size,), -1, dtype=dtype, device=device)
