@@ -24,7 +24,7 @@ struct Communicator {
     uint32_t size = 1;
     std::unique_ptr<Segment> segment;  ///< none for a group of one rank
     bool readable = true;              ///< peers' memory can be read in place
-    int exec_timeout = 0;              ///< seconds a collective may wait for a peer
+    int exec_timeout = 0;              ///< seconds a collective may wait for a peer; 0: for ever
 
     std::atomic<HcclResult> async_error{HCCL_SUCCESS};
     std::atomic<bool> suspended{false};
@@ -63,8 +63,10 @@ struct Communicator {
     void await(std::atomic<uint32_t>& word, const char* function, const std::function<bool()>& ready,
                const std::function<std::vector<uint32_t>()>& late);
 
-    /// Marks the group as failed and throws.
+    /// Marks the group as failed, because of this rank or another one, and throws. No collective of any of
+    /// its ranks succeeds after that.
     [[noreturn]] void fail(HcclResult code, const std::string& sentence);
+    [[noreturn]] void fail(HcclResult code, const std::string& sentence, uint32_t culprit);
 
     /// The same when this rank cannot reach that one.
     [[noreturn]] void lost(uint32_t peer, const char* function);
@@ -72,6 +74,12 @@ struct Communicator {
 
 /// The communicator of a live handle, or nullptr after setting the error's sentence.
 std::shared_ptr<Communicator> find(HcclComm handle, const char* function);
+
+/// Any live communicator of that name, or nullptr.
+std::shared_ptr<Communicator> find_named(const std::string& name);
+
+/// Takes a handle's communicator out of the table; nullptr: it is not in it.
+std::shared_ptr<Communicator> forget(HcclComm handle);
 
 /// Sets the calling thread's sentence (aclGetRecentErrMsg) and returns the code.
 HcclResult refuse(HcclResult code, const std::string& sentence);

@@ -174,6 +174,9 @@ void Collective::show() {
 
 void Collective::meet(GateName name) {
     if (group().size == 1) return;
+    // Ranks that gave up have been counted at the gate, but what they showed may be gone.
+    if (const uint32_t failed = group().segment->header().failed; failed != 0)
+        group().lost(failed - 1, request_.function);
     const uint64_t number = turn_.number(), here = number * 4 + name;
     Gate& gate = group().segment->header().gates[name][number % 2];
     const auto stamp = static_cast<uint32_t>(number);

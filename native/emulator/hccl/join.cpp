@@ -40,8 +40,45 @@ bool reads_peers(Segment& segment, uint32_t self) {
     return true;
 }
 
-/// Waits for all ranks at a counter of the header; empty: they came, else why not.
-std::string meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) {
+/// Why the ranks did not come together.
+struct Problem {
+    HcclResult code = HCCL_SUCCESS;
+    std::string sentence;
+};
+
+/// Blames a rank for the group's failure, unless another one was blamed before; returns the one to name. A
+/// rank that heard of a loss ends, too, and must not be taken for the cause.
+uint32_t blame(Segment& segment, uint32_t rank) {
+    uint32_t first = 0;
+    return segment.header().failed.compare_exchange_strong(first, rank + 1) ? rank : first - 1;
+}
+
+/// Why the ranks cannot come together any more; success: they still can.
+Problem trouble(Segment& segment, Clock::time_point deadline, int seconds) {
+    std::vector<uint32_t> missing, dead;
+    for (uint32_t rank = 0; rank < segment.ranks(); ++rank) {
+        if (segment.slot(rank).process == 0)
+            missing.push_back(rank);
+        else if (!segment.alive(rank))
+            dead.push_back(rank);
+    }
+    const bool late = Clock::now() >= deadline;
+    const uint32_t failed = segment.header().failed;
+    if (failed == 0 && dead.empty() && !late) return {};
+    if (failed == 0 && dead.empty() && missing.empty())
+        return {HCCL_E_TIMEOUT, "the other ranks did not answer within " + std::to_string(seconds) +
+                                    " s (HCCL_CONNECT_TIMEOUT)"};
+    std::vector<uint32_t>& found = dead.empty() ? missing : dead;
+    const uint32_t named = blame(segment, failed != 0 ? failed - 1 : found.front());
+    if (failed != 0 || named != found.front()) found = {named};  // the rest only heard of it
+    if (segment.slot(named).process != 0)
+        return {HCCL_E_REMOTE, names(found) + " died while the group came together"};
+    return {HCCL_E_TIMEOUT,
+            names(found) + " did not come within " + std::to_string(seconds) + " s (HCCL_CONNECT_TIMEOUT)"};
+}
+
+/// Waits for all ranks at a counter of the header.
+Problem meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) {
     const auto deadline = Clock::now() + std::chrono::seconds(seconds);
     if (counter.fetch_add(1) + 1 == segment.ranks()) futex_wake(counter);
     while (true) {
@@ -49,18 +86,8 @@ std::string meet(Segment& segment, std::atomic<uint32_t>& counter, int seconds) 
         if (here >= segment.ranks()) return {};
         futex_wait(counter, here, kLookMilliseconds);
         if (counter >= segment.ranks()) return {};
-        std::vector<uint32_t> missing, dead;
-        for (uint32_t rank = 0; rank < segment.ranks(); ++rank) {
-            if (segment.slot(rank).process == 0)
-                missing.push_back(rank);
-            else if (!segment.alive(rank))
-                dead.push_back(rank);
-        }
-        if (!dead.empty()) return names(dead) + " died while the group came together";
-        if (Clock::now() >= deadline) {
-            return (missing.empty() ? "the other ranks" : names(missing)) + " did not come within " +
-                   std::to_string(seconds) + " s (HCCL_CONNECT_TIMEOUT)";
-        }
+        if (Problem problem = trouble(segment, deadline, seconds); problem.code != HCCL_SUCCESS)
+            return problem;
     }
 }
 
@@ -71,8 +98,8 @@ int seconds_from(const char* variable, int fallback) {
     if (text == nullptr) return fallback;
     char* end = nullptr;
     const long value = std::strtol(text, &end, 10);
-    return end != text && *end == '\0' && value >= 0 && value < 1'000'000 ? static_cast<int>(value)
-                                                                          : fallback;
+    return end != text && *end == '\0' && value >= 0 && value <= INT32_MAX ? static_cast<int>(value)
+                                                                           : fallback;
 }
 
 HcclResult join(int fd, uint32_t ranks, uint32_t rank, const char* function, Communicator* communicator) {
@@ -102,14 +129,14 @@ HcclResult join(int fd, uint32_t ranks, uint32_t rank, const char* function, Com
                                        " of the group is taken by process " + std::to_string(nobody));
     }
     const int seconds = seconds_from("HCCL_CONNECT_TIMEOUT", 120);
-    std::string problem = meet(segment, header.attached, seconds);
-    if (problem.empty()) {
+    Problem problem = meet(segment, header.attached, seconds);
+    if (problem.code == HCCL_SUCCESS) {
         if (!reads_peers(segment, rank)) header.unreadable = 1;
         problem = meet(segment, header.verified, seconds);
     }
-    if (!problem.empty()) {
+    if (problem.code != HCCL_SUCCESS) {
         communicator->segment.reset();
-        return refuse(HCCL_E_TIMEOUT, prefix + problem);
+        return refuse(problem.code, prefix + problem.sentence);
     }
     communicator->readable = header.unreadable == 0;
     communicator->sent.resize(ranks);
@@ -148,7 +175,10 @@ void Communicator::settle(int milliseconds) {
     }
 }
 
-void Communicator::fail(HcclResult code, const std::string& sentence) {
+void Communicator::fail(HcclResult code, const std::string& sentence) { fail(code, sentence, rank); }
+
+void Communicator::fail(HcclResult code, const std::string& sentence, uint32_t culprit) {
+    if (segment) blame(*segment, culprit);
     HcclResult none = HCCL_SUCCESS;
     async_error.compare_exchange_strong(none, code);
     throw TaskError(code == HCCL_E_TIMEOUT ? ACL_ERROR_RT_AICPU_TIMEOUT : ACL_ERROR_RT_AICPU_EXCEPTION,
@@ -157,12 +187,17 @@ void Communicator::fail(HcclResult code, const std::string& sentence) {
 }
 
 void Communicator::lost(uint32_t peer, const char* function) {
-    uint32_t none = 0;
-    segment->header().failed.compare_exchange_strong(none, peer + 1);
-    fail(HCCL_E_REMOTE, std::string(function) + " lost rank " + std::to_string(peer) + ": " +
-                            (segment->slot(peer).left != 0 && segment->alive(peer)
-                                 ? "it destroyed its communicator"
-                                 : "its process " + std::to_string(segment->slot(peer).process) + " ended"));
+    peer = blame(*segment, peer);
+    RankSlot& slot = segment->slot(peer);
+    std::string why = "a call of it failed, or was not made in time";
+    if (!segment->alive(peer))
+        why = "its process " + std::to_string(slot.process) + " ended";
+    else if (slot.left != 0)
+        why = "it destroyed its communicator";
+    if (peer == rank) {
+        fail(HCCL_E_REMOTE, std::string(function) + ": the other ranks have given up this one, since " + why);
+    }
+    fail(HCCL_E_REMOTE, std::string(function) + " lost rank " + std::to_string(peer) + ": " + why);
 }
 
 void Communicator::await(std::atomic<uint32_t>& word, const char* function,
@@ -173,13 +208,19 @@ void Communicator::await(std::atomic<uint32_t>& word, const char* function,
         if (ready()) return;
         sched_yield();
     }
+    auto looked = start;
     while (true) {
         const uint32_t seen = word;
         if (ready()) return;
         futex_wait(word, seen, kLookMilliseconds);
         if (ready()) return;
-        if (word != seen) continue;
+        if (word != seen && Clock::now() - looked < std::chrono::milliseconds(kLookMilliseconds)) continue;
+        looked = Clock::now();
         const std::vector<uint32_t> awaited = late();
+        if (suspended) {
+            fail(HCCL_E_SUSPENDING, std::string(function) + " was waiting for " + names(awaited) +
+                                        " when the communicator was suspended");
+        }
         if (const uint32_t failed = segment->header().failed; failed != 0) lost(failed - 1, function);
         for (const uint32_t peer : awaited) {
             const bool gone = segment->slot(peer).left != 0 || !segment->alive(peer);
@@ -187,9 +228,11 @@ void Communicator::await(std::atomic<uint32_t>& word, const char* function,
             if (ready()) return;  // what it did before it went was all that was needed
             lost(peer, function);
         }
-        if (Clock::now() - start >= std::chrono::seconds(exec_timeout)) {
-            fail(HCCL_E_TIMEOUT, std::string(function) + " waited " + std::to_string(exec_timeout) +
-                                     " s (HCCL_EXEC_TIMEOUT) for " + names(awaited));
+        if (exec_timeout > 0 && Clock::now() - start >= std::chrono::seconds(exec_timeout)) {
+            fail(HCCL_E_TIMEOUT,
+                 std::string(function) + " waited " + std::to_string(exec_timeout) +
+                     " s (HCCL_EXEC_TIMEOUT) for " + names(awaited),
+                 awaited.empty() ? rank : awaited.front());
         }
     }
 }

@@ -53,7 +53,10 @@ uint64_t start_time_of(int32_t process) {
     if (state == 'Z' || state == 'X') return 0;
     std::size_t at = name_end + 2;
     for (int field = 0; field < 19; ++field) at = text.find(' ', at) + 1;
-    return std::strtoull(text.c_str() + at, nullptr, 10);
+    char* end = nullptr;
+    const uint64_t start = std::strtoull(text.c_str() + at, &end, 10);
+    // The size of its memory comes next: none is left of a process that was killed and is not a zombie yet.
+    return std::strtoull(end, nullptr, 10) == 0 ? 0 : start;
 }
 
 void futex_wait(std::atomic<uint32_t>& word, uint32_t value, int milliseconds) {

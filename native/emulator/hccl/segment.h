@@ -136,8 +136,8 @@ class Segment {
     Mailbox* mailboxes_;
 };
 
-/// Start of the process in clock ticks since boot; 0: there is no such process, or it is only waiting to be
-/// reaped.
+/// Start of the process in clock ticks since boot; 0: there is no such process, or it is ending: it has no
+/// memory any more, or only waits to be reaped.
 uint64_t start_time_of(int32_t process);
 
 /// Sleeps while the word holds `value`, at most `milliseconds`.

@@ -1,37 +1,54 @@
-"""Ranks in processes of their own, each running one function of programs.py."""
+"""Ranks for tests: in this process by ctypes, or forked from a process that has imported torch_npu."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).parent
-Outcome = list[tuple[int, str, str]]
+from .launcher import Launcher, Outcome
+from .library import Hccl, World
+
+DEVICES = range(1, 5)  # device 0 is torch's own in this process
+
+
+@pytest.fixture(scope="session")
+def _library(toolkit_folder: Path) -> Hccl:
+    return Hccl(toolkit_folder)
 
 
 @pytest.fixture
-def ranks(tmp_path: Path) -> Callable[..., Outcome]:
-    """ranks(n, program, **environment): exit status, stdout and stderr of every rank."""
+def hccl(_library: Hccl) -> Iterator[Hccl]:
+    """libhccl; the devices that ranks use are reset after the test, with the errors on them."""
+    yield _library
+    for device in DEVICES:
+        _library.acl.aclrtResetDevice(device)
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "npu") and torch.npu.is_initialized():
+        _library.call("aclrtSetDevice", 0)  # torch_npu remembers which device it set last
 
-    def start(n: int, program: str, **environment: str) -> Outcome:
-        env = os.environ | {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"} | environment
-        command = [sys.executable, str(HERE / "programs.py"), program, str(n), str(tmp_path / "store")]
-        processes = [
-            subprocess.Popen(
-                [*command, str(rank)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
-            for rank in range(n)
-        ]
-        try:
-            said = [process.communicate(timeout=240) for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-        return [(p.returncode, out, err) for p, (out, err) in zip(processes, said, strict=True)]
 
-    return start
+@pytest.fixture
+def world(hccl: Hccl) -> Iterator[World]:
+    """Three ranks, one on each of devices 1 to 3."""
+    world = World(hccl, 3)
+    yield world
+    world.destroy()
+
+
+@pytest.fixture(scope="session")
+def launcher(toolkit_folder: Path) -> Iterator[Launcher]:
+    with Launcher() as launcher:
+        yield launcher
+
+
+@pytest.fixture
+def ranks(launcher: Launcher, tmp_path: Path) -> Callable[..., Outcome]:
+    """ranks(n, "module.function", **environment): exit status, stdout and stderr of every rank."""
+
+    def run(n: int, program: str, **environment: str) -> Outcome:
+        return launcher.run(n, program, tmp_path, environment)
+
+    return run
