@@ -49,7 +49,9 @@ class TestVocabulary:
 
     def test_is_padded_for_tensor_parallelism(self, prepared: Path) -> None:
         degree = "parallelism.tensor_parallel_degree=7"
-        with pytest.raises(ConfigError, match=r"7 does not divide its 300 tokens: set .* and vocab_multiple=7"):
+        with pytest.raises(
+            ConfigError, match=r"7 does not divide its 300 tokens: set .* and vocab_multiple=7"
+        ):
             fit_vocabulary(composed(prepared / "tokenizer", degree))
         config = composed(prepared / "tokenizer", degree, "vocab_multiple=7")
         fit_vocabulary(config)

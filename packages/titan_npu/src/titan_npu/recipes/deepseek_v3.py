@@ -108,6 +108,8 @@ def debug_model(vocab_size: int = DEFAULT_VOCAB_SIZE) -> NpuDeepSeekV3Model.Conf
             original_seq_len=4096,
         ),
     )
+    for layer in layers:  # as in DeepSeek's own code, whatever the eps of the other norms
+        layer.attention.kv_norm = dataclasses.replace(layer.attention.kv_norm, eps=1e-6)
     return NpuDeepSeekV3Model.Config(
         vocab_size=vocab_size,
         dim=dim,
