@@ -7,9 +7,9 @@ import os
 import statistics
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any
 
 WORLDS = (2, 4)
@@ -102,7 +102,7 @@ def _time(case: Case, rank: int, rounds: int) -> Timing:
     for _, x, _ in sides:
         x.zero_()  # what all_reduce sums again and again
     times: list[list[float]] = [[], []]
-    for _ in range(rounds + 1):  # the first one warms up
+    for _ in range(rounds + 1):  # the first one is left out
         for side, (work, _, _) in zip(times, sides, strict=True):
             dist.all_reduce(torch.zeros(1))  # start together
             start = time.perf_counter()
@@ -114,8 +114,11 @@ def _time(case: Case, rank: int, rounds: int) -> Timing:
     return Timing(case, times[0][1:], times[1][1:])
 
 
-def _rank(rank: int, world: int, store: str, cases: list[Case], rounds: int, cores: list[int], wire: Any) -> None:
+def _rank(
+    rank: int, world: int, store: str, cases: list[Case], rounds: int, cores: list[int], wire: Any
+) -> None:
     os.sched_setaffinity(0, cores)
+    warnings.simplefilter("ignore", FutureWarning)  # of all_gather_into_tensor, deprecated by torch 2.13
     import torch
     import torch.distributed as dist
     import torch_npu  # noqa: F401
@@ -133,6 +136,7 @@ def measure(cases: list[Case], cores: list[int], rounds: int = ROUNDS) -> Iterat
     """Time cases of one world size. Raises EOFError when a rank dies (its traceback is on stderr)."""
     context = multiprocessing.get_context("spawn")
     os.environ["OMP_NUM_THREADS"] = "1"  # as torchrun starts ranks
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     here, there = context.Pipe()
     world = cases[0].world
     with tempfile.TemporaryDirectory() as folder:
@@ -163,8 +167,10 @@ def _bytes(size: int) -> str:
 
 def run(cores: list[int]) -> bool:
     """Print the table; true when a ratio is beyond its goal."""
-    print(f"collectives of float32; size: the tensor that each rank brings; medians of {ROUNDS} rounds; "
-          "GB/s: what a rank takes from its peers")
+    print(
+        f"collectives of float32; size: the tensor that each rank brings; medians of {ROUNDS} rounds; "
+        "GB/s: what a rank takes from its peers"
+    )
     beyond = False
     for world in WORLDS:
         cases = [Case(collective, world, size) for collective in COLLECTIVES for size in SIZES]

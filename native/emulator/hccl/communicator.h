@@ -49,7 +49,8 @@ struct Communicator {
 
     std::map<uint64_t, uint64_t> subgroups_joined;  ///< how often, by members and id
 
-    /// Memory for what the running collective pulls from its peers; kept, since fresh memory costs page faults.
+    /// Memory for what the running collective pulls from its peers; kept, since fresh memory costs page
+    /// faults.
     std::byte* scratch(std::size_t bytes) {
         if (scratch_.size() < bytes) scratch_.resize(bytes);
         return scratch_.data();

@@ -133,7 +133,8 @@ T combine(T a, T b) {
     }
 }
 
-/// Elements that are reduced at a time: their sums stay in the first-level cache, whatever the number of blocks.
+/// Elements that are reduced at a time: their sums stay in the first-level cache, whatever the number of
+/// blocks.
 constexpr std::size_t kTile = 1024;
 
 template <HcclReduceOp op, class T>
@@ -149,7 +150,8 @@ void reduce(void* out, std::span<const void* const> blocks, std::size_t elements
             for (std::size_t i = 0; i < n; ++i) sum[i] = Convert::load(a[i]);
         } else {
             const T* b = block(1);
-            for (std::size_t i = 0; i < n; ++i) sum[i] = combine<op>(Convert::load(a[i]), Convert::load(b[i]));
+            for (std::size_t i = 0; i < n; ++i)
+                sum[i] = combine<op>(Convert::load(a[i]), Convert::load(b[i]));
         }
         for (std::size_t next = 2; next < blocks.size(); ++next) {
             const T* b = block(next);
