@@ -32,7 +32,7 @@ examples:
   optimizer.param_groups.0.optimizer_kwargs.lr=1e-3 titan-npu train recipe=llama3_debug --cfg job
 """
 
-RECIPES = "llama3_debug (default), llama3_8b"
+RECIPES = "llama3_debug (default), deepseek_v3_debug, llama3_8b"
 
 
 def build_parser() -> argparse.ArgumentParser:
