@@ -1,4 +1,4 @@
-"""Runs of titan-npu whose ranks are forked from one process that has imported everything.
+"""Runs of titan-npu whose ranks are forked from one server that has imported everything and started no device.
 
 Importing TorchTitan costs 7 CPU-seconds a process; eight ranks on two cores would spend a minute on it.
 """
@@ -6,11 +6,15 @@ Importing TorchTitan costs 7 CPU-seconds a process; eight ranks on two cores wou
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import socket
+import sys
 import time
 from dataclasses import dataclass
+from multiprocessing import connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -96,52 +100,54 @@ def run_ranks(words: list[str], ranks: int, folder: Path) -> None:
 
     Raises RuntimeError with the end of the first failing rank's output.
     """
-    import titan_npu.run  # noqa: F401  (the import that the ranks share)
-    from titan_npu import cli
-
     folder.mkdir(parents=True, exist_ok=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    children: dict[int, int] = {}
-    for rank in range(ranks):
-        child = os.fork()
-        if child == 0:
-            _become_rank(rank, ranks, port, folder)
-            os._exit(cli.main(["train", f"dump_folder={folder}", *words]))
-        children[child] = rank
-    failed = _wait(children)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["titan_npu.run"])
+    shared = {
+        "WORLD_SIZE": str(ranks),
+        "LOCAL_WORLD_SIZE": str(ranks),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "HCCL_EXEC_TIMEOUT": str(int(SILENT)),
+    }
+    shared |= {
+        name: os.environ[name] for name in ("TITAN_NPU_DATA", "ASCEND_HOME_PATH") if name in os.environ
+    }
+    words = ["train", f"dump_folder={folder}", *words]
+    processes = [context.Process(target=_rank, args=(rank, shared, folder, words)) for rank in range(ranks)]
+    for process in processes:
+        process.start()
+    failed = _wait(processes)
     if failed is not None:
         said = (folder / f"rank_{failed}.log").read_text().strip().splitlines()
         raise RuntimeError(f"rank {failed}: " + "\n".join(said[-15:]))
 
 
-def _become_rank(rank: int, ranks: int, port: int, folder: Path) -> None:
+def _rank(rank: int, shared: dict[str, str], folder: Path, words: list[str]) -> None:
     log = os.open(folder / f"rank_{rank}.log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
     os.dup2(log, 1)
     os.dup2(log, 2)
+    os.environ.update(shared, RANK=str(rank), LOCAL_RANK=str(rank))
     signal.alarm(int(SILENT))
-    os.environ.update(
-        RANK=str(rank),
-        WORLD_SIZE=str(ranks),
-        LOCAL_RANK=str(rank),
-        LOCAL_WORLD_SIZE=str(ranks),
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(port),
-        OMP_NUM_THREADS="1",
-        HCCL_EXEC_TIMEOUT=str(int(SILENT)),
-    )
+    from titan_npu import cli
+
+    sys.exit(cli.main(words))
 
 
-def _wait(children: dict[int, int]) -> int | None:
+def _wait(processes: list[BaseProcess]) -> int | None:
     """Wait for all; the first rank that failed, or None. The others of a failed run are stopped."""
     failed = None
-    while children:
-        child, status = os.wait()
-        rank = children.pop(child, None)
-        if rank is None or status == 0 or failed is not None:
-            continue
-        failed = rank
-        for other in children:
-            os.kill(other, signal.SIGKILL)
+    running = {process.sentinel: rank for rank, process in enumerate(processes)}
+    while running:
+        for sentinel in connection.wait(list(running)):
+            rank = running.pop(sentinel)
+            processes[rank].join()
+            if processes[rank].exitcode and failed is None:
+                failed = rank
+                for other in running.values():
+                    processes[other].kill()
     return failed
