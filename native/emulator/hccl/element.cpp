@@ -4,8 +4,6 @@
 #include <cstring>
 #include <type_traits>
 
-#include "stream_copy.h"
-
 namespace npu::emulator::hccl {
 
 uint64_t element_size(HcclDataType type) {
@@ -138,7 +136,7 @@ T combine(T a, T b) {
 constexpr std::size_t kTile = 1024;
 
 template <HcclReduceOp op, class T>
-void reduce(void* out, std::span<const void* const> blocks, std::size_t elements, bool past_cache) {
+void reduce(void* out, std::span<const void* const> blocks, std::size_t elements) {
     using Convert = Conversion<T>;
     typename Convert::Sum sum[kTile];
     T rounded[kTile];
@@ -162,8 +160,7 @@ void reduce(void* out, std::span<const void* const> blocks, std::size_t elements
             for (std::size_t i = 0; i < n; ++i) rounded[i] = Convert::round(sum[i]);
             done = rounded;
         }
-        T* to = static_cast<T*>(out) + begin;
-        past_cache ? stream_copy(to, done, n * sizeof(T)) : void(std::memcpy(to, done, n * sizeof(T)));
+        std::memcpy(static_cast<T*>(out) + begin, done, n * sizeof(T));
     }
 }
 

@@ -23,14 +23,12 @@ class Reducer {
 
     Reducer(HcclDataType type, HcclReduceOp op);
 
-    /// One pass over all blocks. `out` may be one of them. With `past_cache`, others see the result after
-    /// end_of_stream().
-    void reduce(void* out, std::span<const void* const> blocks, std::size_t elements, bool past_cache) const {
-        function_(out, blocks, elements, past_cache);
+    /// One pass over all blocks. `out` may be one of them.
+    void reduce(void* out, std::span<const void* const> blocks, std::size_t elements) const {
+        function_(out, blocks, elements);
     }
 
-    using Function = void (*)(void* out, std::span<const void* const> blocks, std::size_t elements,
-                              bool past_cache);
+    using Function = void (*)(void* out, std::span<const void* const> blocks, std::size_t elements);
 
   private:
     Function function_;

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "large_copy.h"
 #include "runtime/launch.h"
-#include "stream_copy.h"
 #include "transport.h"
 
 namespace npu::emulator::hccl {
@@ -39,8 +39,8 @@ void Turn::done() {
 namespace {
 
 /// What is pulled from the peers before it is reduced: large enough that the system calls cost little, small
-/// enough for a core's second-level cache.
-constexpr uint64_t kPulledBytes = 1024 * 1024;
+/// enough for a core's second-level cache with the result and this rank's own block.
+constexpr uint64_t kPulledBytes = 512 * 1024;
 
 /// `elements` of a peer's buffer from `offset` on, into one's own from `target` on.
 struct Span {
@@ -235,7 +235,7 @@ void Collective::copy(const Span& span, const Source Post::* source) {
     const Post& theirs = post(span.peer);
     if (span.peer == self() && source == &Post::source) {
         auto* from = static_cast<const std::byte*>(request_.send) + span.offset * element_;
-        if (from != to) copy_large(to, from, span.elements * element_);
+        if (from != to) large_copy(to, from, span.elements * element_);
         return;
     }
     read_from(group(), span.peer, theirs.*source, theirs.data, span.offset * element_, to,
@@ -247,7 +247,6 @@ void Collective::reduce(uint64_t offset, uint64_t target, uint64_t elements) {
     if (elements == 0) return;
     const uint32_t size = group().size;
     const uint64_t block = std::min(elements, kPulledBytes / size / element_);
-    const bool past_cache = elements * element_ >= kPastCacheBytes;
     const Reducer reducer(request_.type, request_.op);
     std::vector<const void*> blocks(size);
     for (uint64_t done = 0; done < elements; done += block) {
@@ -267,9 +266,8 @@ void Collective::reduce(uint64_t offset, uint64_t target, uint64_t elements) {
                 blocks[rank] = pulled;
             }
         }
-        reducer.reduce(receive() + (target + done) * element_, blocks, n, past_cache);
+        reducer.reduce(receive() + (target + done) * element_, blocks, n);
     }
-    if (past_cache) end_of_stream();
 }
 
 /// Each rank reduces one part, then all read the parts of the others.

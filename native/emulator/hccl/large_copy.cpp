@@ -1,6 +1,5 @@
-#include "stream_copy.h"
+#include "large_copy.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -12,14 +11,21 @@ namespace npu::emulator::hccl {
 
 #if defined(__x86_64__)
 
-void stream_copy(void* to, const void* from, std::size_t bytes) {
-    constexpr std::size_t line = 64;  // stores of a whole line leave the core together
+namespace {
+constexpr std::size_t kPastCacheBytes = 8 * 1024 * 1024;
+constexpr std::size_t kLine = 64;  // stores of a whole line leave the core together
+}  // namespace
+
+void large_copy(void* to, const void* from, std::size_t bytes) {
     auto* target = static_cast<std::byte*>(to);
     auto* source = static_cast<const std::byte*>(from);
-    const std::size_t head = std::min(bytes, (line - reinterpret_cast<uintptr_t>(target) % line) % line);
-    std::memcpy(target, source, head);
-    std::size_t at = head;
-    for (; at + line <= bytes; at += line) {
+    if (bytes < kPastCacheBytes) {
+        std::memcpy(target, source, bytes);
+        return;
+    }
+    std::size_t at = (kLine - reinterpret_cast<uintptr_t>(target) % kLine) % kLine;
+    std::memcpy(target, source, at);
+    for (; at + kLine <= bytes; at += kLine) {
         const auto* in = reinterpret_cast<const __m128i*>(source + at);
         auto* out = reinterpret_cast<__m128i*>(target + at);
         const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1);
@@ -30,24 +36,13 @@ void stream_copy(void* to, const void* from, std::size_t bytes) {
         _mm_stream_si128(out + 3, d);
     }
     std::memcpy(target + at, source + at, bytes - at);
+    _mm_sfence();  // such stores keep no order: nobody may be told of them before they are done
 }
-
-void end_of_stream() { _mm_sfence(); }
 
 #else  // the C library knows the machine
 
-void stream_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
-void end_of_stream() {}
+void large_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 #endif
-
-void copy_large(void* to, const void* from, std::size_t bytes) {
-    if (bytes < kPastCacheBytes) {
-        if (bytes > 0) std::memcpy(to, from, bytes);
-        return;
-    }
-    stream_copy(to, from, bytes);
-    end_of_stream();
-}
 
 }  // namespace npu::emulator::hccl
