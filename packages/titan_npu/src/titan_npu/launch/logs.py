@@ -94,9 +94,13 @@ class Echo(threading.Thread):
         self._done = threading.Event()
 
     def run(self) -> None:
-        while not self._path.exists():
-            if self._done.wait(POLL):
+        while True:
+            done = self._done.is_set()  # before looking: a file that is there by then is still shown
+            if self._path.exists():
+                break
+            if done:
                 return
+            self._done.wait(POLL)
         with self._path.open(encoding="utf-8", errors="replace") as file:
             rest = ""
             while True:
