@@ -118,11 +118,11 @@ def _rank(
     rank: int, world: int, store: str, cases: list[Case], rounds: int, cores: list[int], wire: Any
 ) -> None:
     os.sched_setaffinity(0, cores)
-    warnings.simplefilter("ignore", FutureWarning)  # of all_gather_into_tensor, deprecated by torch 2.13
     import torch
     import torch.distributed as dist
     import torch_npu  # noqa: F401
 
+    warnings.simplefilter("ignore", FutureWarning)  # of all_gather_into_tensor; importing torch resets it
     dist.init_process_group("cpu:gloo,npu:hccl", init_method=f"file://{store}", rank=rank, world_size=world)
     for case in cases:
         timing = _time(case, rank, rounds)
