@@ -33,7 +33,7 @@ class Case:
             return 1.5
         if self.size < 1 << 20:
             return None
-        return 1.0 if self.size < 64 << 20 else 0.5
+        return 0.5 if self.size == 64 << 20 else 1.0
 
     @property
     def repetitions(self) -> int:
