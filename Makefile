@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DEMO_DIR ?= outputs/demo
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast lint format aarch64 bench clean distclean
+.PHONY: help setup demo test test-fast layouts lint format aarch64 bench clean distclean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ format: setup ## rewrite Python and C++ to the house style
 
 aarch64: ## compile the C++ for aarch64 with a cross compiler (after setup)
 	@bash ci/aarch64.sh
+
+layouts: setup ## train on every parallel layout and compare with one rank (about 20 minutes)
+	@echo "[layouts] python -m tests.e2e.layouts"; .venv/bin/python -m tests.e2e.layouts
 
 bench: setup ## the benchmarks, against plain CPU torch
 	@echo "[bench] python -m benchmarks"; .venv/bin/python -m benchmarks

@@ -49,6 +49,13 @@ struct Communicator {
 
     std::map<uint64_t, uint64_t> subgroups_joined;  ///< how often, by members and id
 
+    /// Memory for what the running collective pulls from its peers; kept, since fresh memory costs page
+    /// faults.
+    std::byte* scratch(std::size_t bytes) {
+        if (scratch_.size() < bytes) scratch_.resize(bytes);
+        return scratch_.data();
+    }
+
     ~Communicator();
 
     /// Makes a copy of a message for its receiver and forgets those that were received.
@@ -70,6 +77,9 @@ struct Communicator {
 
     /// The same when this rank cannot reach that one.
     [[noreturn]] void lost(uint32_t peer, const char* function);
+
+  private:
+    std::vector<std::byte> scratch_;
 };
 
 /// The communicator of a live handle, or nullptr after setting the error's sentence.

@@ -131,84 +131,88 @@ T combine(T a, T b) {
     }
 }
 
-template <class T>
-void first(void* sum, const void* block, std::size_t n) {
-    auto* to = static_cast<typename Conversion<T>::Sum*>(sum);
-    auto* from = static_cast<const T*>(block);
-    for (std::size_t i = 0; i < n; ++i) to[i] = Conversion<T>::load(from[i]);
-}
+/// Elements that are reduced at a time: their sums stay in the first-level cache, whatever the number of
+/// blocks.
+constexpr std::size_t kTile = 1024;
 
 template <HcclReduceOp op, class T>
-void add(void* sum, const void* block, std::size_t n) {
-    auto* to = static_cast<typename Conversion<T>::Sum*>(sum);
-    auto* from = static_cast<const T*>(block);
-    for (std::size_t i = 0; i < n; ++i) to[i] = combine<op>(to[i], Conversion<T>::load(from[i]));
-}
-
-template <class T>
-void store(void* out, const void* sum, std::size_t n) {
-    auto* to = static_cast<T*>(out);
-    auto* from = static_cast<const typename Conversion<T>::Sum*>(sum);
-    for (std::size_t i = 0; i < n; ++i) to[i] = Conversion<T>::round(from[i]);
-}
-
-template <class T>
-Reducer::Functions functions(HcclReduceOp op) {
-    switch (op) {
-        case HCCL_REDUCE_SUM:
-            return {first<T>, add<HCCL_REDUCE_SUM, T>, store<T>};
-        case HCCL_REDUCE_PROD:
-            return {first<T>, add<HCCL_REDUCE_PROD, T>, store<T>};
-        case HCCL_REDUCE_MAX:
-            return {first<T>, add<HCCL_REDUCE_MAX, T>, store<T>};
-        default:
-            return {first<T>, add<HCCL_REDUCE_MIN, T>, store<T>};
+void reduce(void* out, std::span<const void* const> blocks, std::size_t elements) {
+    using Convert = Conversion<T>;
+    typename Convert::Sum sum[kTile];
+    T rounded[kTile];
+    for (std::size_t begin = 0; begin < elements; begin += kTile) {
+        const std::size_t n = std::min(kTile, elements - begin);
+        auto block = [&](std::size_t i) { return static_cast<const T*>(blocks[i]) + begin; };
+        const T* a = block(0);
+        if (blocks.size() == 1) {
+            for (std::size_t i = 0; i < n; ++i) sum[i] = Convert::load(a[i]);
+        } else {
+            const T* b = block(1);
+            for (std::size_t i = 0; i < n; ++i)
+                sum[i] = combine<op>(Convert::load(a[i]), Convert::load(b[i]));
+        }
+        for (std::size_t next = 2; next < blocks.size(); ++next) {
+            const T* b = block(next);
+            for (std::size_t i = 0; i < n; ++i) sum[i] = combine<op>(sum[i], Convert::load(b[i]));
+        }
+        const void* done = sum;
+        if constexpr (!std::is_same_v<T, typename Convert::Sum>) {
+            for (std::size_t i = 0; i < n; ++i) rounded[i] = Convert::round(sum[i]);
+            done = rounded;
+        }
+        std::memcpy(static_cast<T*>(out) + begin, done, n * sizeof(T));
     }
 }
 
-Reducer::Functions functions(HcclDataType type, HcclReduceOp op) {
+template <class T>
+Reducer::Function function(HcclReduceOp op) {
+    switch (op) {
+        case HCCL_REDUCE_SUM:
+            return reduce<HCCL_REDUCE_SUM, T>;
+        case HCCL_REDUCE_PROD:
+            return reduce<HCCL_REDUCE_PROD, T>;
+        case HCCL_REDUCE_MAX:
+            return reduce<HCCL_REDUCE_MAX, T>;
+        default:
+            return reduce<HCCL_REDUCE_MIN, T>;
+    }
+}
+
+Reducer::Function function(HcclDataType type, HcclReduceOp op) {
     switch (type) {
         case HCCL_DATA_TYPE_INT8:
-            return functions<int8_t>(op);
+            return function<int8_t>(op);
         case HCCL_DATA_TYPE_INT16:
-            return functions<int16_t>(op);
+            return function<int16_t>(op);
         case HCCL_DATA_TYPE_INT32:
-            return functions<int32_t>(op);
+            return function<int32_t>(op);
         case HCCL_DATA_TYPE_INT64:
-            return functions<int64_t>(op);
+            return function<int64_t>(op);
         case HCCL_DATA_TYPE_UINT8:
-            return functions<uint8_t>(op);
+            return function<uint8_t>(op);
         case HCCL_DATA_TYPE_UINT16:
-            return functions<uint16_t>(op);
+            return function<uint16_t>(op);
         case HCCL_DATA_TYPE_UINT32:
-            return functions<uint32_t>(op);
+            return function<uint32_t>(op);
         case HCCL_DATA_TYPE_UINT64:
-            return functions<uint64_t>(op);
+            return function<uint64_t>(op);
         case HCCL_DATA_TYPE_FP16:
-            return functions<_Float16>(op);
+            return function<_Float16>(op);
         case HCCL_DATA_TYPE_BFP16:
-            return functions<bfloat16>(op);
+            return function<bfloat16>(op);
         case HCCL_DATA_TYPE_FP32:
-            return functions<float>(op);
+            return function<float>(op);
         case HCCL_DATA_TYPE_FP64:
-            return functions<double>(op);
+            return function<double>(op);
         default:
-            return {};
+            return nullptr;
     }
 }
 
 }  // namespace
 
-bool Reducer::supports(HcclDataType type) { return functions(type, HCCL_REDUCE_SUM).first != nullptr; }
+bool Reducer::supports(HcclDataType type) { return function(type, HCCL_REDUCE_SUM) != nullptr; }
 
-Reducer::Reducer(HcclDataType type, HcclReduceOp op, std::size_t elements)
-    : functions_(functions(type, op)),
-      sum_(elements * std::max<std::size_t>(element_size(type), sizeof(float))) {}
-
-void Reducer::first(const void* block, std::size_t elements) {
-    functions_.first(sum_.data(), block, elements);
-}
-void Reducer::add(const void* block, std::size_t elements) { functions_.add(sum_.data(), block, elements); }
-void Reducer::store(void* out, std::size_t elements) const { functions_.store(out, sum_.data(), elements); }
+Reducer::Reducer(HcclDataType type, HcclReduceOp op) : function_(function(type, op)) {}
 
 }  // namespace npu::emulator::hccl

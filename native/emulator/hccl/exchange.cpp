@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "large_copy.h"
 #include "runtime/launch.h"
 #include "transport.h"
 
@@ -36,6 +37,10 @@ void Turn::done() {
 }
 
 namespace {
+
+/// What is pulled from the peers before it is reduced: large enough that the system calls cost little, small
+/// enough for a core's second-level cache with the result and this rank's own block.
+constexpr uint64_t kPulledBytes = 512 * 1024;
 
 /// `elements` of a peer's buffer from `offset` on, into one's own from `target` on.
 struct Span {
@@ -230,7 +235,7 @@ void Collective::copy(const Span& span, const Source Post::* source) {
     const Post& theirs = post(span.peer);
     if (span.peer == self() && source == &Post::source) {
         auto* from = static_cast<const std::byte*>(request_.send) + span.offset * element_;
-        if (from != to) std::memmove(to, from, span.elements * element_);
+        if (from != to) large_copy(to, from, span.elements * element_);
         return;
     }
     read_from(group(), span.peer, theirs.*source, theirs.data, span.offset * element_, to,
@@ -240,26 +245,28 @@ void Collective::copy(const Span& span, const Source Post::* source) {
 /// In the order of the ranks, whoever computes: every rank that reduces the same elements gets the same bits.
 void Collective::reduce(uint64_t offset, uint64_t target, uint64_t elements) {
     if (elements == 0) return;
-    const uint64_t block = std::min<uint64_t>(elements, Reducer::kBlockBytes / element_);
-    Reducer reducer(request_.type, request_.op, block);
-    std::vector<std::byte> scratch(group().size == 1 ? 0 : block * element_);
+    const uint32_t size = group().size;
+    const uint64_t block = std::min(elements, kPulledBytes / size / element_);
+    const Reducer reducer(request_.type, request_.op);
+    std::vector<const void*> blocks(size);
     for (uint64_t done = 0; done < elements; done += block) {
         const uint64_t n = std::min(block, elements - done);
-        for (uint32_t rank = 0; rank < group().size; ++rank) {
+        for (uint32_t rank = 0; rank < size; ++rank) {
             const Post& theirs = post(rank);
             const uint64_t at =
                 request_.kind == Kind::reduce_scatter_v ? theirs.displs[self()] + done : offset + done;
-            const std::byte* from = scratch.data();
-            if (rank == self() && theirs.source.place != Source::inlined)
-                from = static_cast<const std::byte*>(request_.send) + at * element_;
-            else if (theirs.source.place == Source::inlined)
-                from = theirs.data + at * element_;
-            else
-                read_from(group(), rank, theirs.source, theirs.data, at * element_, scratch.data(),
-                          n * element_, request_.function);
-            rank == 0 ? reducer.first(from, n) : reducer.add(from, n);
+            if (theirs.source.place == Source::inlined) {
+                blocks[rank] = theirs.data + at * element_;
+            } else if (rank == self()) {
+                blocks[rank] = static_cast<const std::byte*>(request_.send) + at * element_;
+            } else {
+                std::byte* pulled = group().scratch(kPulledBytes) + rank * block * element_;
+                read_from(group(), rank, theirs.source, theirs.data, at * element_, pulled, n * element_,
+                          request_.function);
+                blocks[rank] = pulled;
+            }
         }
-        reducer.store(receive() + (target + done) * element_, n);
+        reducer.reduce(receive() + (target + done) * element_, blocks, n);
     }
 }
 

@@ -1,4 +1,5 @@
 // Operators over lists of tensors: each item on its own, as torch's unfused loops do it.
+#include "kernels/norm.h"
 #include "kernels/scalar.h"
 #include "kernels/widen.h"
 
@@ -173,7 +174,7 @@ void norm(const List& x, const Scalar& order, const List& out) {
     same_length(x, out, "out");
     for (std::size_t i = 0; i < x.size(); ++i) {
         TORCH_CHECK(out[i].numel() == 1, "out[", i, "] must have one element, it has shape ", out[i].sizes());
-        out[i].copy_(at::linalg_vector_norm(widen(x[i]), order).reshape(out[i].sizes()));
+        out[i].copy_(whole_norm(widen(x[i]), order).reshape(out[i].sizes()));
     }
 }
 

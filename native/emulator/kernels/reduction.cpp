@@ -1,5 +1,6 @@
 // Reductions to a value per slice: sums, means, extrema, truth, moments and norms. Half and bfloat16 are
 // summed in float. An empty list of dimensions means all of them, unless the operator says otherwise.
+#include "kernels/norm.h"
 #include "kernels/widen.h"
 
 namespace npu::emulator {
@@ -77,7 +78,10 @@ auto std_mean(const Tensor& self, OptionalIntArrayRef dims, int64_t correction, 
 void norm(const Tensor& self, const Scalar& order, Dims dims, bool keepdim, std::optional<ScalarType> dtype,
           const Tensor& out) {
     const auto source = widen(dtype ? self.to(*dtype) : self);
-    write(out, at::linalg_vector_norm(source, order, all_if_empty(dims), keepdim));
+    const auto every = dims.empty() || static_cast<int64_t>(dims.size()) == source.dim();
+    const auto value = every ? whole_norm(source, order).reshape(out.sizes())
+                             : at::linalg_vector_norm(source, order, dims, keepdim);
+    write(out, value);
 }
 
 // CANN writes the orders inf and -inf of these two as the extremes of int32.

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-H2D, D2H = 1, 2  # aclrtMemcpyKind
+H2D, D2H, D2D = 1, 2, 3  # aclrtMemcpyKind
 SUM, PROD, MAX, MIN = range(4)  # HcclReduceOp
 E_PARA, E_PTR, E_NOT_SUPPORT, E_NOT_FOUND, E_TIMEOUT = 1, 2, 5, 6, 9  # HcclResult
 E_OPEN_FILE, E_REMOTE, E_SUSPENDING = 10, 21, 22

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from ctypes import byref, c_bool, c_int32, c_uint64, c_void_p
+from ctypes import byref, c_bool, c_int32, c_size_t, c_uint64, c_void_p
 
 import numpy as np
 import pytest
 
-from .library import E_PARA, E_PTR, TYPES, Hccl, HcclError, Rank, SendRecvItem, World, counts
+from .library import D2D, E_PARA, E_PTR, TYPES, Hccl, HcclError, Rank, SendRecvItem, World, counts
 
 N = 3
 NOT_READY = 1  # aclrtStreamStatus
@@ -138,6 +138,33 @@ def test_barrier_waits_for_the_last_rank(world: World) -> None:
     world[0].call("HcclBarrier")
     for rank in world:
         rank.synchronize()
+
+
+def test_a_waiting_collective_stops_no_other_stream_and_burns_no_core(world: World) -> None:
+    """All ranks but the first wait; another stream of a waiting rank's device works meanwhile."""
+    waiting = world[1]
+    for rank in list(world)[1:]:
+        rank.call("HcclBarrier")
+    time.sleep(0.1)  # a short look for the peer before going to sleep is allowed
+    before = time.process_time()
+    other = Rank(world.hccl, waiting.device, waiting.comm, c_void_p())
+    other.hccl.call("aclrtSetDevice", other.device)
+    other.hccl.call("aclrtCreateStream", byref(other.stream))
+    source = other.upload(numbers(0, 1000))
+    target = other.upload(blank([1000])[0])
+    size = c_size_t(source.like.nbytes)
+    other.hccl.call("aclrtMemcpyAsync", target.pointer, size, source.pointer, size, D2D, other.stream)
+    np.testing.assert_array_equal(other.download(target), numbers(0, 1000))
+    time.sleep(1.0)
+    assert time.process_time() - before < 0.5  # of a second and more, by all threads of all ranks
+    status = c_int32()
+    world.hccl.call("aclrtStreamQuery", waiting.stream, byref(status))
+    assert status.value == NOT_READY
+    world[0].call("HcclBarrier")
+    for rank in world:
+        rank.synchronize()
+    other.download(source)
+    other.hccl.call("aclrtDestroyStream", other.stream)
 
 
 @pytest.mark.parametrize("size", [0, 5, 50_000])

@@ -160,3 +160,13 @@ def test_counts():
     x = torch.tensor([0.0, 0.5, 1.0, 2.0, 9.0])
     for dtype in DTYPES:
         assert torch.histc(x.to(dtype).npu(), 4, 0, 2).cpu().tolist() == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, float("inf"), float("-inf"), 0.0])
+@pytest.mark.parametrize("size", [1024, 3_000_017])
+def test_norm_of_many_elements_is_as_exact_as_of_few(order: float, size: int) -> None:
+    """One running float32 sum over millions is wrong in the fourth digit, and gradients are clipped by it."""
+    x = torch.randn(size)
+    expected = torch.linalg.vector_norm(x.double(), order)
+    for actual in (torch.linalg.vector_norm(x.npu(), order), torch._foreach_norm([x.npu()], order)[0]):
+        torch.testing.assert_close(actual.cpu().double(), expected, rtol=5e-7, atol=0)

@@ -10,7 +10,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from titan_npu.checkpoint.integrity import damage, last_good_step, saved_steps
-from titan_npu.checkpoint.rng import RngState
+from titan_npu.checkpoint.rng import RngState, ranks_with_generators
 
 
 def draw(npu: torch.device) -> list[float]:
@@ -30,6 +30,13 @@ def test_generators_go_on_where_they_were(npu: torch.device, tmp_path: Path) -> 
     assert draw(npu) != expected
     dcp.load({"rng": RngState(0)}, checkpoint_id=tmp_path / "step-1")
     assert draw(npu) == expected
+
+
+@pytest.mark.usefixtures("one_rank")
+def test_ranks_that_left_their_generators(tmp_path: Path) -> None:
+    states = {"rng": {f"rank_{rank}": {"cpu": torch.zeros(3)} for rank in range(12)}, "weight": torch.ones(2)}
+    dcp.save(states, checkpoint_id=tmp_path / "step-1")
+    assert ranks_with_generators(tmp_path / "step-1", "rng") == 12
 
 
 @pytest.fixture

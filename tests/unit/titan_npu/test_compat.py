@@ -1,7 +1,8 @@
-"""The one function that titan_npu supplies to another package is still needed, and imports change nothing."""
+"""What titan_npu does in place of another package is still needed, and imports change nothing."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -10,8 +11,9 @@ from datetime import timedelta
 import pytest
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
+from torch_npu.distributed.tensor import _math_ops
 
-from titan_npu.compat import torch_distributed
+from titan_npu.compat import pipelining, torch_distributed
 
 
 def test_set_timeout_is_still_needed() -> None:
@@ -32,6 +34,20 @@ def test_set_timeout_sets_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dist, "set_timeout", theirs)
     torch_distributed.install()
     assert dist.set_timeout is theirs  # torch's own is never replaced
+
+
+def test_microbatches_of_a_schedule_are_still_needed() -> None:
+    assert pipelining.needed(), (
+        "torch's schedules take arg_mbs now: delete titan_npu/compat/pipelining.py and call step() and eval()"
+    )
+
+
+def test_torch_npus_rule_for_gather_is_still_wrong() -> None:
+    """It keeps a dimension sharded, and the operator gets the size of the whole input."""
+    source = inspect.getsource(_math_ops.custom_npu_gather_backward_strategy)
+    assert "Shard(d)" in source and "register_sharding(npu.npu_gather_backward.default)" in source, (
+        "torch_npu has another rule now: see whether titan_npu/compat/dtensor.py is still needed"
+    )
 
 
 EFFECTS = """

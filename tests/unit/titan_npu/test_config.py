@@ -120,7 +120,7 @@ class TestRefusals:
             ("checkpoint.keep_latest_k=1", "at least 2 checkpoint replicas"),  # TorchTitan's __post_init__
             ("validator.steps=0", "positive or -1"),
             ("checkpoint.async_mode=async_with_pinned_mem", "through CUDA"),  # ours
-            ("launcher.nproc=2", "one rank"),
+            ("launcher.nproc=0", "at least 1"),
             ("training.steps=-1", "training.steps is -1"),
             ("training.seq_len=0", "training.seq_len is 0"),
             ("training.local_batch_size=0", "training.local_batch_size is 0"),
@@ -157,7 +157,7 @@ class TestCommand:
         assert printed["training"]["steps"] == 5
         assert printed["dataloader"]["dataset"] == "text"
         assert printed["dataloader"]["dataset_path"] == "/books"
-        assert printed["launcher"] == {"nproc": 1}
+        assert (printed["launcher"]["nproc"], printed["launcher"]["nnodes"]) == (1, 1)
 
     def test_options_anywhere(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert cli.main(["train", "--cfg", "job", "training.steps=5"]) == 0

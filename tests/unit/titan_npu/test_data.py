@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Iterator
@@ -46,6 +47,13 @@ def flat(batch: Batch) -> list[list[int]]:
         inputs["positions"].flatten().tolist(),
         labels.flatten().tolist(),
     ]
+
+
+def rows_of(batch: Batch) -> list[list[list[int]]]:
+    """The rows of a batch, each as ``flat`` gives a batch of one."""
+    inputs, labels = batch
+    columns = (inputs["input"].tolist(), inputs["positions"].tolist(), labels.tolist())
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
 class TestFormats:
@@ -118,23 +126,29 @@ class TestPacking:
 
     def test_every_epoch_in_another_order(self, documents: Dataset, tokenizer: HuggingFaceTokenizer) -> None:
         packed = self.pack(documents, tokenizer, shuffle_seed=1)
-        orders = []
-        for epoch in range(2):
-            packed.load_state_dict({"epoch": epoch, "document": 0, "token": 0})
-            orders.append(packed._share().tolist())
+        orders = [packed._order(epoch).tolist() for epoch in range(2)]
         assert orders[0] != orders[1] and all(sorted(order) == list(range(20)) for order in orders)
 
     def test_ranks_share_the_documents(self, documents: Dataset, tokenizer: HuggingFaceTokenizer) -> None:
-        shares = [
-            self.pack(documents, tokenizer, shuffle_seed=1, dp_rank=rank, dp_world_size=3)._share().tolist()
-            for rank in range(3)
-        ]
-        assert sorted(itertools.chain(*shares)) == list(range(20))
+        """deal=documents: every token of the epoch is some rank's, but for what each leaves in its last row."""
+
+        def tokens(**settings: Any) -> list[int]:
+            rows = self.pack(documents, tokenizer, shuffle_seed=1, infinite=False, **settings)
+            return [token for row in rows for token in flat(row)[0]]
+
+        ranks = [tokens(deal="documents", dp_rank=rank, dp_world_size=3) for rank in range(3)]
+        whole = tokens()
+        assert len(whole) - 3 * SEQ_LEN < sum(map(len, ranks)) <= len(whole) + SEQ_LEN
+        assert whole.count(tokenizer.bos_id) - 6 < sum(rank.count(tokenizer.bos_id) for rank in ranks)
+        assert all(tokens(deal="documents", dp_rank=r, dp_world_size=3) == ranks[r] for r in range(3))
 
     def test_more_readers_than_documents(self, tokenizer: HuggingFaceTokenizer) -> None:
-        packed = self.pack(Dataset.from_dict({"text": ["x"]}), tokenizer, dp_world_size=2)
-        with pytest.raises(DataError, match="1 documents cannot feed 2 readers"):
+        documents = Dataset.from_dict({"text": ["some words " * 50]})
+        packed = self.pack(documents, tokenizer, deal="documents", dp_world_size=2)
+        with pytest.raises(DataError, match=r"1 documents cannot feed 2 readers .*dataloader.deal=rows"):
             next(iter(packed))
+        rows = self.pack(documents, tokenizer, dp_rank=1, dp_world_size=2)  # rows can always be dealt
+        assert len(list(itertools.islice(rows, 3))) == 3
 
     def test_documents_too_short_for_a_token_never_hang(self, tokenizer: HuggingFaceTokenizer) -> None:
         packed = self.pack(Dataset.from_dict({"text": ["", ""]}), tokenizer)
@@ -186,13 +200,111 @@ class TestLoader:
         self, prepared: Path, tokenizer: HuggingFaceTokenizer, tmp_path: Path
     ) -> None:
         state = loader(prepared, tokenizer).state_dict()
-        with pytest.raises(CheckpointError, match=r"num_workers=0 .* this run has 1.*dataloader.num_workers"):
-            loader(prepared, tokenizer, num_workers=1).load_state_dict(state)
-        with pytest.raises(CheckpointError, match=r"world_size=1 .* this run has 2"):
-            loader(prepared, tokenizer, dp_world_size=2).load_state_dict(state)
+        with pytest.raises(CheckpointError, match=r"shuffle_seed=42 .* this run has 7"):
+            loader(prepared, tokenizer, shuffle_seed=7).load_state_dict(state)
         (tmp_path / "train.jsonl").write_text('{"text": "another"}\n')
         with pytest.raises(CheckpointError, match=r"documents=\d+ .* this run has 1.*give the same data"):
             loader(tmp_path, tokenizer).load_state_dict(state)
+
+    def test_dealt_documents_need_the_same_readers(
+        self, prepared: Path, tokenizer: HuggingFaceTokenizer
+    ) -> None:
+        make = functools.partial(loader, prepared, tokenizer, deal="documents")
+        state = make().state_dict()
+        with pytest.raises(CheckpointError, match=r"num_workers=0 .* this run has 1.*dataloader.num_workers"):
+            make(num_workers=1).load_state_dict(state)
+        with pytest.raises(CheckpointError, match=r"world_size=1 .* this run has 2"):
+            make(dp_world_size=2).load_state_dict(state)
+
+
+class TestLayouts:
+    """deal=rows: after so many rows exactly the first so many of the stream are used, whatever the layout."""
+
+    SEEN = 72
+    """Rows: a multiple of every group below, and more than an epoch."""
+
+    @pytest.fixture
+    def corpus(self, prepared: Path, tmp_path: Path) -> Path:
+        """Few documents, all longer than a row or straddling the end of one."""
+        texts = (prepared / "train.jsonl").read_text().splitlines(keepends=True)[:9]
+        (tmp_path / "train.jsonl").write_text("".join(texts))
+        return tmp_path
+
+    @pytest.fixture
+    def stream(self, corpus: Path, tokenizer: HuggingFaceTokenizer) -> list[list[list[int]]]:
+        """The rows of one rank, one at a time, as the others must be."""
+        return [flat(row) for row in itertools.islice(loader(corpus, tokenizer, local_batch_size=1), 144)]
+
+    @staticmethod
+    def used(ranks: list[LocalTextDataLoader], rows: int) -> list[list[list[int]]]:
+        """The next ``rows`` rows of all ranks' batches, in the stream's order."""
+        batch_size = ranks[0].batch_size
+        assert batch_size is not None and rows % (len(ranks) * batch_size) == 0
+        taken = [[rows_of(batch) for batch in itertools.islice(rank, rows // len(ranks) // batch_size)]
+                 for rank in ranks]  # fmt: skip
+        of_rank = [list(itertools.chain(*batches)) for batches in taken]
+        return list(itertools.chain(*zip(*of_rank, strict=True)))
+
+    @staticmethod
+    def ranks(corpus: Path, tokenizer: HuggingFaceTokenizer, dp: int, **settings: Any) -> list[Any]:
+        return [loader(corpus, tokenizer, dp_rank=rank, dp_world_size=dp, **settings) for rank in range(dp)]
+
+    @pytest.mark.parametrize(
+        ("dp", "batch_size", "workers"),
+        [(1, 4, 0), (2, 1, 0), (2, 3, 0), (3, 2, 0), (4, 3, 0), (1, 4, 2), (2, 3, 1), (2, 3, 2), (3, 2, 2)],
+    )
+    def test_ranks_together_are_one_rank(
+        self, dp: int, batch_size: int, workers: int, corpus: Path, tokenizer: HuggingFaceTokenizer,
+        stream: list[list[list[int]]],
+    ) -> None:  # fmt: skip
+        ranks = self.ranks(corpus, tokenizer, dp, local_batch_size=batch_size, num_workers=workers)
+        assert self.used(ranks, self.SEEN) == stream[: self.SEEN]
+        states = [rank.state_dict() for rank in ranks]
+        assert all(state == states[0] for state in states)
+        one = loader(corpus, tokenizer, local_batch_size=1)
+        self.used([one], self.SEEN)
+        assert one.state_dict() == states[0]  # the place says nothing of the layout
+
+    @pytest.mark.parametrize("before", [(2, 3, 0), (2, 3, 2), (1, 4, 0)])
+    @pytest.mark.parametrize("after", [(1, 8, 0), (4, 2, 0), (3, 1, 2), (2, 3, 1)])
+    def test_go_on_in_another_layout(
+        self, before: tuple[int, int, int], after: tuple[int, int, int], corpus: Path,
+        tokenizer: HuggingFaceTokenizer, stream: list[list[list[int]]],
+    ) -> None:  # fmt: skip
+        def make(layout: tuple[int, int, int]) -> list[Any]:
+            dp, batch_size, workers = layout
+            return self.ranks(corpus, tokenizer, dp, local_batch_size=batch_size, num_workers=workers)
+
+        first = make(before)
+        self.used(first, 24)
+        second = make(after)
+        for rank in second:
+            rank.state_dict()  # DCP asks for the names before it loads
+            rank.load_state_dict(first[-1].state_dict())
+        assert self.used(second, 48) == stream[24:72]
+
+    def test_state_names_no_rank(self, corpus: Path, tokenizer: HuggingFaceTokenizer) -> None:
+        (rank,) = self.ranks(corpus, tokenizer, 3)[2:]
+        place = {"epoch": 0, "document": 0, "token": 0}
+        assert rank.state_dict() == {"place": place, "documents": 9, "shuffle_seed": 42}
+
+    @pytest.mark.parametrize("workers", [0, 1])
+    def test_a_second_iterator_goes_on(
+        self, workers: int, corpus: Path, tokenizer: HuggingFaceTokenizer, stream: list[list[list[int]]]
+    ) -> None:
+        ranks = self.ranks(corpus, tokenizer, 1, local_batch_size=2, num_workers=workers)
+        assert self.used(ranks, 6) + self.used(ranks, 6) == stream[:12]
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_the_data_end_for_all_ranks_at_once(
+        self, workers: int, corpus: Path, tokenizer: HuggingFaceTokenizer
+    ) -> None:
+        rows = len(list(loader(corpus, tokenizer, local_batch_size=1, infinite=False)))
+        for dp, batch_size in ((2, 1), (3, 1), (2, 3), (4, 2)):
+            ranks = self.ranks(
+                corpus, tokenizer, dp, local_batch_size=batch_size, infinite=False, num_workers=workers
+            )
+            assert [len(list(rank)) for rank in ranks] == [rows // (dp * batch_size)] * dp
 
 
 class TestPrepare:

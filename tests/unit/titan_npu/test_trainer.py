@@ -47,6 +47,16 @@ class TestVocabulary:
         with pytest.raises(ConfigError, match=r"has 300 tokens and the model llama3 8B only 256"):
             fit_vocabulary(config)
 
+    def test_is_padded_for_tensor_parallelism(self, prepared: Path) -> None:
+        degree = "parallelism.tensor_parallel_degree=7"
+        with pytest.raises(
+            ConfigError, match=r"7 does not divide its 300 tokens: set .* and vocab_multiple=7"
+        ):
+            fit_vocabulary(composed(prepared / "tokenizer", degree))
+        config = composed(prepared / "tokenizer", degree, "vocab_multiple=7")
+        fit_vocabulary(config)
+        assert config.model_spec.model.vocab_size == config.loss.global_vocab_size == 301
+
     def test_no_tokenizer(self, prepared: Path, tmp_path: Path) -> None:
         with pytest.raises(DataError, match=f"There is no tokenizer at {tmp_path}/none: set hf_assets_path"):
             fit_vocabulary(composed(tmp_path / "none"))
@@ -61,9 +71,9 @@ class TestStopSignals:
     def test_first_is_a_request_and_second_interrupts(self) -> None:
         before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
         with StopSignals() as stop:
-            assert stop.received is None
+            assert stop.received is None and stop.agree() is None
             signal.raise_signal(signal.SIGTERM)
-            assert stop.received is signal.SIGTERM
+            assert stop.received is stop.agree() is stop.agreed is signal.SIGTERM
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from pathlib import Path
@@ -12,6 +13,7 @@ from torchtitan.trainer import Trainer
 
 from titan_npu.config.compose import Job
 from titan_npu.explain import explain
+from titan_npu.launch import rank
 from titan_npu.metrics.processor import NpuMetricsProcessor
 
 logger = logging.getLogger("titan_npu")
@@ -36,18 +38,32 @@ def run(job: Job, *, dry_run: bool = False) -> None:
         trainer = config.build()
         if dry_run:
             _describe(job, trainer)
+        elif config.checkpoint.create_seed_checkpoint:
+            trainer.checkpointer.save(0, last_step=True)
+            logger.info("seed checkpoint: %s", Path(config.dump_folder) / config.checkpoint.folder / "step-0")
         else:
             _announce(job, trainer)
             trainer.train()
             _conclude(trainer)
     except Exception as error:
         known = explain(error, config)
+        rank.record(error, None if known is None else str(known))  # before anything that may wait for others
+        with contextlib.suppress(Exception):  # what fails after a failure follows from it, and would hide it
+            _close(trainer)
+        trainer = None
         if known is not None:
             raise known from error
         raise
     finally:
         if trainer is not None:
+            _close(trainer)
+
+
+def _close(trainer: Trainer | None) -> None:
+    try:
+        if trainer is not None:
             trainer.close()
+    finally:
         if torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
 
@@ -62,9 +78,11 @@ def _without_traces(config: Trainer.Config) -> Trainer.Config:
 def _announce(job: Job, trainer: Trainer) -> None:
     training = job.trainer.training
     parameters = sum(p.numel() for part in trainer.model_parts for p in part.parameters())
+    dims = trainer.parallel_dims
+    rows = training.local_batch_size * trainer.gradient_accumulation_steps * dims.dp_replicate * dims.dp_shard
     logger.info(
-        "%s: %.2f M parameters, %d x %d tokens a step, %d steps, writing to %s",
-        job.recipe, parameters / 1e6, training.local_batch_size * trainer.gradient_accumulation_steps,
+        "%s: %.2f M parameters%s, %d x %d tokens a step, %d steps, writing to %s",
+        job.recipe, parameters / 1e6, f" on {dims.world_size} ranks" if dims.world_size > 1 else "", rows,
         training.seq_len, training.steps, job.trainer.dump_folder,
     )  # fmt: skip
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
+import os
 import signal
 import types
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torchtitan.components.loss import BaseLoss
 from torchtitan.distributed import ParallelDims
 from torchtitan.distributed import utils as dist_utils
@@ -21,12 +24,17 @@ from torchtitan.trainer import Trainer
 
 from titan_npu import environment
 from titan_npu.checkpoint import NpuCheckpointManager
-from titan_npu.compat import torch_distributed
+from titan_npu.compat import dtensor, pipelining, torch_distributed
 from titan_npu.data.loader import LocalTextDataLoader
 from titan_npu.data.prepare import default_folder, is_prepared, prepare
 from titan_npu.data.sources import open_documents
 from titan_npu.errors import ConfigError, DataError
+from titan_npu.launch import rank
 from titan_npu.metrics.processor import NpuMetricsProcessor, without_assumed_peak
+from titan_npu.parallel.context import METHODS, Method
+from titan_npu.parallel.decoder import parallelize_decoder
+from titan_npu.parallel.inputs import shard_context
+from titan_npu.validator import NpuValidator, local_part
 
 logger = logging.getLogger("titan_npu")
 
@@ -46,8 +54,20 @@ class NpuTrainer(Trainer):
         vocab_from_tokenizer: bool = False
         """Give the model the vocabulary size of the tokenizer instead of the recipe's"""
 
+        vocab_multiple: int = 1
+        """With vocab_from_tokenizer: round the model's vocabulary up to a multiple of this, so that tensor
+        parallelism can split it"""
+
+        context_parallel: Method = "all_gather"
+        """How parallelism.context_parallel_degree shares a sequence: all_gather (of keys and values) or ulysses
+        (attention heads by all-to-all)"""
+
         def __post_init__(self) -> None:
             Trainer.Config.__post_init__(self)
+            if self.context_parallel not in METHODS:
+                raise ValueError(
+                    f"context_parallel is {self.context_parallel!r}, and must be one of {', '.join(METHODS)}."
+                )
             # TorchTitan takes these as they come, and fails later, or divides by zero.
             for name, value in (
                 ("training.steps", self.training.steps),
@@ -55,6 +75,7 @@ class NpuTrainer(Trainer):
                 ("training.local_batch_size", self.training.local_batch_size),
                 ("metrics.log_freq", self.metrics.log_freq),
                 ("validator.freq", self.validator.freq),
+                ("vocab_multiple", self.vocab_multiple),
             ):
                 if value < 1:
                     raise ValueError(f"{name} is {value}, and must be at least 1.")
@@ -63,10 +84,12 @@ class NpuTrainer(Trainer):
 
     def __init__(self, config: Config) -> None:
         torch_distributed.install()
+        dtensor.install()
         environment.settle(config)
         prepare_default_data(config)
         fit_vocabulary(config)
         read_data_sets(config)
+        spread_context(config)
         self._stop: StopSignals | None = None
         self._finished_step: int | None = None
         with without_assumed_peak():
@@ -91,18 +114,60 @@ class NpuTrainer(Trainer):
             self.metrics_processor.start()
         with StopSignals() as self._stop:
             super().train()
-        if self._stop.received is not None and self.step < self.config.training.steps:
-            self._leave_checkpoint(f"Stopped by {self._stop.received.name}")
-            raise SystemExit(128 + self._stop.received)  # as shells count it
+        if self._stop.agreed is not None:
+            self._leave_checkpoint(f"Stopped by {self._stop.agreed.name}")
+            raise SystemExit(128 + self._stop.agreed)  # as shells count it
         if (
             self._finished_step is not None and self._finished_step < self.step
         ):  # the data ended within a step
             self.step = self._finished_step
             self._leave_checkpoint("The data ended")
 
+    def post_dataloading_process(
+        self, input_dict: dict[str, torch.Tensor], labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, dict[str, Any]]:
+        if not self.parallel_dims.cp_enabled:
+            return super().post_dataloading_process(input_dict, labels)
+        inputs, labels, keywords = shard_context(
+            input_dict, labels, self.parallel_dims, self.config.parallelism, self.config.context_parallel
+        )
+        self.ntokens_seen += local_part(labels).numel()
+        return inputs, labels, keywords
+
+    def forward_backward_step(self, **batch: Any) -> torch.Tensor:
+        # TorchTitan clones the loss and adds parts up; torch 2.13's clone of a partial DTensor is the sum over
+        # all ranks already, and the loss that is logged would be counted once a rank.
+        return local_part(super().forward_backward_step(**batch))
+
+    def pp_forward_backward_step(
+        self,
+        *,
+        input_dict_mbs: list[dict[str, torch.Tensor]],
+        label_mbs: list[torch.Tensor],
+        global_valid_tokens: torch.Tensor,
+    ) -> torch.Tensor:
+        prepared = [
+            self.post_dataloading_process(batch, labels)
+            for batch, labels in zip(input_dict_mbs, label_mbs, strict=True)
+        ]
+        losses: list[torch.Tensor] | None = [] if self.pp_has_last_stage else None
+        with self.train_context():
+            pipelining.run_microbatches(
+                self.pp_schedule,
+                arg_mbs=[(inputs,) for inputs, _, _ in prepared] if self.pp_has_first_stage else None,
+                kwarg_mbs=[keywords for _, _, keywords in prepared],
+                target_mbs=[labels for _, labels, _ in prepared] if self.pp_has_last_stage else None,
+                losses=losses,
+                loss_kwargs={"global_valid_tokens": global_valid_tokens},
+            )
+        if losses is None:  # what TorchTitan's metrics take from a rank without a loss
+            return torch.tensor([-1.0], device=self.device)
+        return torch.stack([local_part(loss.detach()) for loss in losses]).sum().to(self.device)
+
     def should_continue_training(self) -> bool:
-        stopped = self._stop is not None and self._stop.received is not None
-        return not stopped and super().should_continue_training()
+        if not super().should_continue_training():
+            return False
+        return self._stop is None or self._stop.agree() is None
 
     def train_step(self, data_iterator: Iterator[tuple[dict[str, torch.Tensor], torch.Tensor]]) -> None:
         super().train_step(data_iterator)
@@ -120,11 +185,19 @@ class NpuTrainer(Trainer):
 
 
 class StopSignals:
-    """Turns the first SIGINT or SIGTERM into a request; a second one interrupts at once, as without us."""
+    """Turns the first SIGINT or SIGTERM into a request; a second one interrupts at once, as without us.
+
+    The ranks see a signal at different moments, or only one of them does: before each step they agree whether
+    one of them has.
+    """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
+        """What this rank got"""
+        self.agreed: signal.Signals | None = None
+        """What all ranks stop for"""
         self._before: dict[signal.Signals, Any] = {}
+        self._process = os.getpid()
 
     def __enter__(self) -> StopSignals:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -135,11 +208,25 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    def agree(self) -> signal.Signals | None:
+        """The signal that any rank has received, the same answer on all. Every rank must call it."""
+        number = self.received or 0
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            flag = torch.tensor(int(number))  # on the CPU: over gloo, without waiting for the NPU
+            dist.all_reduce(flag, op=dist.ReduceOp.MAX)
+            number = int(flag)
+        self.agreed = signal.Signals(number) if number else None
+        return self.agreed
+
     def _handle(self, number: int, frame: types.FrameType | None) -> None:
         del frame
+        if os.getpid() != self._process:  # a loading worker, forked with our handlers: it ends with its rank
+            return
         if self.received is not None:
             raise KeyboardInterrupt
         self.received = signal.Signals(number)
+        if rank.launched():  # the launcher sent it on, and has told the user, or is ending a failed run
+            return
         logger.warning("%s: finishing this step, then saving (again to stop at once).", self.received.name)
 
 
@@ -166,6 +253,16 @@ def read_data_sets(config: NpuTrainer.Config) -> None:
             open_documents(loader.dataset, loader.dataset_path, loader.text_column, loader.split)
 
 
+def spread_context(config: NpuTrainer.Config) -> None:
+    """Give the method of context parallelism to the model's parallelize function and to the validator."""
+    spec = config.model_spec
+    if spec is not None and spec.parallelize_fn is parallelize_decoder:
+        spread = functools.partial(parallelize_decoder, context_parallel=config.context_parallel)
+        config.model_spec = dataclasses.replace(spec, parallelize_fn=spread)
+    if isinstance(config.validator, NpuValidator.Config):
+        config.validator = dataclasses.replace(config.validator, context_parallel=config.context_parallel)
+
+
 def fit_vocabulary(config: NpuTrainer.Config) -> None:
     """Check the tokenizer and make model and loss agree with its size."""
     from tokenizers import Tokenizer
@@ -186,13 +283,22 @@ def fit_vocabulary(config: NpuTrainer.Config) -> None:
     except Exception as error:  # the tokenizers library raises a bare Exception
         raise DataError(f"The tokenizer {file} cannot be read: {error}.") from error
     if config.vocab_from_tokenizer:
-        config.model_spec = with_vocabulary(spec, tokens)
-        config.loss = loss_with_vocabulary(config.loss, tokens)
+        size = -(-tokens // config.vocab_multiple) * config.vocab_multiple
+        config.model_spec = with_vocabulary(spec, size)
+        config.loss = loss_with_vocabulary(config.loss, size)
     elif tokens > spec.model.vocab_size:
         raise ConfigError(
             f"The tokenizer at {path} has {tokens} tokens and the model {spec.name} {spec.flavor} only "
             f"{spec.model.vocab_size}: give its own tokenizer (hf_assets_path), or set "
             f"vocab_from_tokenizer=true."
+        )
+    size = config.model_spec.model.vocab_size
+    degree = config.parallelism.tensor_parallel_degree
+    if size % degree:
+        raise ConfigError(
+            f"Tensor parallelism over {degree} ranks splits the vocabulary, and {degree} does not divide its "
+            f"{size} tokens: set vocab_from_tokenizer=true and vocab_multiple={degree} (it is padded then), or "
+            "another parallelism.tensor_parallel_degree."
         )
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
+from torch.distributed.checkpoint.api import CheckpointException
 from torchtitan.components.checkpointer import CheckpointManager
+from torchtitan.components.checkpointer.base import DATALOADER
 from torchtitan.tools import filesystem
 
 from titan_npu.checkpoint.integrity import damage, last_good_step
-from titan_npu.checkpoint.rng import RngState
+from titan_npu.checkpoint.rng import RngState, ranks_with_generators
 from titan_npu.errors import CheckpointError, TitanNpuError
+
+logger = logging.getLogger("titan_npu")
 
 RNG = "rng"
 
@@ -35,6 +40,7 @@ class NpuCheckpointManager(CheckpointManager):
 
     def __init__(self, config: Config, *, states: dict[str, Any], **kwargs: Any) -> None:
         self.last_saved_step: int | None = None
+        self._place: Path | None = None
         self._on_demand = False
         super().__init__(config, states={**states, RNG: RngState(dist.get_rank())}, **kwargs)
 
@@ -68,7 +74,7 @@ class NpuCheckpointManager(CheckpointManager):
         return saved
 
     def _load(self, step: int = -1) -> bool:
-        place = self._checkpoint_to_load(step)
+        place = self._place = self._checkpoint_to_load(step)
         if place is not None:
             self._check_whole(place)
         try:
@@ -77,13 +83,35 @@ class NpuCheckpointManager(CheckpointManager):
             raise
         except FileNotFoundError as error:
             raise CheckpointError(f"{error}.") from error
-        except Exception as error:
+        except (Exception, CheckpointException) as error:  # DCP's is no Exception
+            reason = reason_of(error)
+            if f"Missing key in checkpoint state_dict: {DATALOADER}." in reason:
+                raise CheckpointError(
+                    f"The data loader of the checkpoint {place or self.folder} shared out its data in another "
+                    "way: set dataloader.deal back (deal=documents: the data-parallel degree too), or start "
+                    "the data again with checkpoint.exclude_from_loading=[dataloader]."
+                ) from error
             raise CheckpointError(
-                f"The checkpoint {place or self.folder} cannot be loaded: {_reason(error)}. It may "
+                f"The checkpoint {place or self.folder} cannot be loaded: {reason}. It may "
                 f"belong to another "
                 "recipe or be damaged: choose another dump_folder to start afresh, or another "
                 "checkpoint.load_step."
             ) from error
+
+    def _states_to_load(self, model_only: bool) -> dict[str, Any]:
+        states: dict[str, Any] = super()._states_to_load(model_only)
+        if RNG in states and self._place is not None:
+            saved, now = ranks_with_generators(self._place, RNG), dist.get_world_size()
+            if saved != now:
+                # A rank's generator belongs to its place in the layout; some of them alone would agree with
+                # neither run.
+                del states[RNG]
+                if dist.get_rank() == 0:
+                    logger.warning(
+                        "The checkpoint %s was written by %d ranks and is read by %d: the random number "
+                        "generators start from debug.seed again.", self._place, saved, now,
+                    )  # fmt: skip
+        return states
 
     def _checkpoint_to_load(self, step: int) -> Path | None:
         """The local checkpoint folder that a load of ``step`` reads; None when there is none, or it is
@@ -107,7 +135,7 @@ class NpuCheckpointManager(CheckpointManager):
         raise CheckpointError(f"The checkpoint {place.name} is damaged: {problem}; {way_out}.")
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """The first line of the innermost cause: DCP wraps the real error in a report of all ranks."""
     failures = getattr(error, "failures", None)
     if failures:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import random
+from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed.checkpoint import FileSystemReader
 from torch.distributed.checkpoint.stateful import Stateful
 
 
@@ -34,3 +36,9 @@ class RngState(Stateful):
         torch.set_rng_state(state["cpu"])
         torch.npu.set_rng_state(state["npu"])
         random.setstate(ast.literal_eval(state["python"]))
+
+
+def ranks_with_generators(checkpoint: Path, key: str) -> int:
+    """How many ranks left their generators in a checkpoint where RngState is saved under ``key``."""
+    names = FileSystemReader(checkpoint).read_metadata().state_dict_metadata
+    return len({name.split(".")[1] for name in names if name.startswith(f"{key}.rank_")})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -25,28 +26,12 @@ from torchtitan.trainer import Trainer
 from titan_npu.config.tree import leaf_paths, rebuild, to_tree
 from titan_npu.data.prepare import default_folder
 from titan_npu.errors import ConfigError, nearest
+from titan_npu.launch.config import Launcher
 from titan_npu.recipes import config_registry
 
 DEFAULT_RECIPE = "llama3_debug"
 
 Recipe = Callable[[], Trainer.Config]
-
-
-@dataclass(kw_only=True, slots=True)
-class Launcher:
-    """How many processes train, and how they find each other (config group ``launcher``)."""
-
-    nproc: int = 1
-    """Processes (ranks) on this machine."""
-
-    def __post_init__(self) -> None:
-        if self.nproc < 1:
-            raise ValueError(f"nproc is the number of processes, at least 1, not {self.nproc}.")
-        if self.nproc > 1:
-            raise ValueError(
-                f"nproc={self.nproc} asks for several ranks, and titan-npu trains on one rank for now: "
-                "leave launcher.nproc at 1."
-            )
 
 
 @dataclass(slots=True)
@@ -111,6 +96,7 @@ def compose_job(words: Sequence[str]) -> Job:
     hydra_words = [f"recipe={node_name}"] + [o.input_line for o in overrides if o.key_or_group != "recipe"]
     GlobalHydra.instance().clear()
     OmegaConf.register_new_resolver("prepared", lambda name: str(default_folder() / name), replace=True)
+    OmegaConf.register_new_resolver("npus", lambda: torch.npu.device_count(), replace=True)
     try:
         with initialize_config_module("titan_npu.conf", version_base="1.3"):
             tree = compose("config", overrides=hydra_words)

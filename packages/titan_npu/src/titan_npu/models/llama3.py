@@ -1,25 +1,16 @@
-"""Llama 3 with document lengths on the host, once a forward instead of once a layer."""
+"""Llama 3 on packed attention."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torchtitan.models.common.attention import AttentionMasksType
 from torchtitan.models.common.decoder import Decoder
 from torchtitan.models.llama3.model import Llama3Model
+from torchtitan.models.llama3.sharding import set_llama3_sharding_config
 
-from titan_npu.overrides.packed_attention import PackedAttention, host_metadata
-
-
-class PackedDocuments(Decoder):
-    """Mix-in before a Decoder: builds the metadata of packed attention with its host copy."""
-
-    def get_attention_masks(self, positions: torch.Tensor) -> AttentionMasksType | None:
-        attention = self.config.first_attention
-        if attention is not None and isinstance(attention.inner_attention, PackedAttention.Config):
-            return host_metadata(positions)
-        return super().get_attention_masks(positions)
+from titan_npu.models.packed import PackedDocuments
+from titan_npu.parallel.decoder import keep_attention_local
 
 
 class NpuLlama3Model(PackedDocuments, Llama3Model):
@@ -27,4 +18,8 @@ class NpuLlama3Model(PackedDocuments, Llama3Model):
 
     @dataclass(kw_only=True, slots=True)
     class Config(Llama3Model.Config):
-        pass
+        def update_from_config(self, *, config: Any, **kwargs: Any) -> None:
+            # Llama3Model.Config's own, less its refusal of context parallelism over document lengths.
+            Decoder.Config.update_from_config(self, config=config, **kwargs)
+            set_llama3_sharding_config(self, enable_sp=config.parallelism.enable_sequence_parallel)
+            keep_attention_local(self)

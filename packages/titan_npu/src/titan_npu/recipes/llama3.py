@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
 
-import torch.nn as nn
 from torchtitan.components.loss import ChunkedLossWrapper, CrossEntropyLoss
 from torchtitan.components.optimizer import LRSchedulersContainer, default_adamw
-from torchtitan.components.validate import Validator
 from torchtitan.config import TrainingConfig
 from torchtitan.config.configs import DebugConfig
 from torchtitan.config.override import OverrideConfig, derive
 from torchtitan.models.common import ComplexRoPE, Embedding, Linear, RMSNorm, compute_ffn_hidden_dim
 from torchtitan.models.common.attention import VarlenAttention
 from torchtitan.models.common.config_utils import decoder_vocab_size, make_ffn_config, make_gqa_config
-from torchtitan.models.common.param_init import depth_scaled_std
 from torchtitan.models.llama3 import model_registry
 from torchtitan.models.llama3.model import Llama3TransformerBlock
 from torchtitan.protocols.model_spec import ModelSpec
@@ -26,9 +22,17 @@ from titan_npu.data.loader import LocalTextDataLoader
 from titan_npu.data.prepare import DEFAULT_VOCAB_SIZE, default_folder
 from titan_npu.metrics.processor import NpuMetricsProcessor
 from titan_npu.models.llama3 import NpuLlama3Model
+from titan_npu.parallel.decoder import parallelize_decoder
+from titan_npu.recipes.common import (
+    EMBEDDING,
+    NORM,
+    PACKED_ATTENTION,
+    PROJECTION,
+    deep,
+    parallelism,
+    validator,
+)
 from titan_npu.trainer import NpuTrainer
-
-PACKED_ATTENTION = "titan_npu.overrides.packed_attention.packed_attention"
 
 
 def llama3_debug() -> NpuTrainer.Config:
@@ -58,13 +62,14 @@ def llama3_debug() -> NpuTrainer.Config:
             mixed_precision_param="float32",
             disable_cuda_graphs=True,
         ),
+        parallelism=parallelism(),
         override=OverrideConfig(imports=[PACKED_ATTENTION]),
         metrics=NpuMetricsProcessor.Config(log_freq=1, enable_tensorboard=True),
         checkpoint=NpuCheckpointManager.Config(
             enable=True, interval=10, keep_latest_k=3, last_save_model_only=False
         ),
         activation_checkpoint=None,
-        validator=_validator(str(prepared / "validation.jsonl"), steps=4),
+        validator=validator(str(prepared / "validation.jsonl"), steps=4),
         debug=DebugConfig(seed=42),
     )
 
@@ -83,26 +88,20 @@ def llama3_8b() -> NpuTrainer.Config:
         optimizer=default_adamw(lr=3e-4),
         lr_scheduler=LRSchedulersContainer.Config(warmup_steps=200),
         training=TrainingConfig(local_batch_size=1, seq_len=8192, steps=1000, disable_cuda_graphs=True),
+        parallelism=parallelism(),
         override=OverrideConfig(imports=[PACKED_ATTENTION]),
         metrics=NpuMetricsProcessor.Config(log_freq=10, enable_tensorboard=True),
         checkpoint=NpuCheckpointManager.Config(enable=True, interval=500, last_save_model_only=False),
         activation_checkpoint=NpuSelectiveAC.Config(),
-        validator=_validator(None, steps=64),
+        validator=validator(None, steps=64),
     )
 
 
 def debug_model(vocab_size: int = DEFAULT_VOCAB_SIZE) -> NpuLlama3Model.Config:
     """6 layers of width 256, 8 query heads on 4 key/value heads of 32, SwiGLU of 768."""
     dim, n_heads, n_kv_heads, n_layers = 256, 8, 4, 6
-    linear = {"weight": partial(nn.init.trunc_normal_, std=0.02), "bias": nn.init.zeros_}
-    norm = RMSNorm.Config(normalized_shape=dim, param_init={"weight": nn.init.ones_})
+    norm = RMSNorm.Config(normalized_shape=dim, param_init=NORM)
     rope = ComplexRoPE.Config(dim=dim // n_heads, max_seq_len=131072, theta=500000, scaling="llama")
-
-    def deep(layer: int) -> dict:
-        return {
-            "weight": partial(nn.init.trunc_normal_, std=depth_scaled_std(0.02, layer)),
-            "bias": nn.init.zeros_,
-        }
 
     layers = [
         Llama3TransformerBlock.Config(
@@ -112,7 +111,7 @@ def debug_model(vocab_size: int = DEFAULT_VOCAB_SIZE) -> NpuLlama3Model.Config:
                 dim=dim,
                 n_heads=n_heads,
                 n_kv_heads=n_kv_heads,
-                wqkv_param_init=linear,
+                wqkv_param_init=PROJECTION,
                 wo_param_init=deep(layer),
                 inner_attention=VarlenAttention.Config(),
                 fuse_qkv=True,
@@ -121,7 +120,7 @@ def debug_model(vocab_size: int = DEFAULT_VOCAB_SIZE) -> NpuLlama3Model.Config:
             feed_forward=make_ffn_config(
                 dim=dim,
                 hidden_dim=compute_ffn_hidden_dim(dim, multiple_of=256),
-                w1_param_init=linear,
+                w1_param_init=PROJECTION,
                 w2w3_param_init=deep(layer),
             ),
         )
@@ -133,23 +132,17 @@ def debug_model(vocab_size: int = DEFAULT_VOCAB_SIZE) -> NpuLlama3Model.Config:
         tok_embeddings=Embedding.Config(
             num_embeddings=vocab_size,
             embedding_dim=dim,
-            param_init={"weight": partial(nn.init.normal_, std=1.0)},
+            param_init=EMBEDDING,
         ),
         norm=dataclasses.replace(norm),
         # Small enough that the first prediction is nearly uniform: the first loss is ln(vocab_size).
-        lm_head=Linear.Config(in_features=dim, out_features=vocab_size, param_init=linear),
+        lm_head=Linear.Config(in_features=dim, out_features=vocab_size, param_init=PROJECTION),
         layers=layers,
     )
 
 
 def _npu_model_spec(flavor: str, model: NpuLlama3Model.Config | None = None) -> ModelSpec:
     spec = model_registry(flavor, attn_backend="varlen")
-    return dataclasses.replace(spec, model=model or derive(spec.model, NpuLlama3Model.Config))
-
-
-def _validator(path: str | None, steps: int) -> Validator.Config:
-    return Validator.Config(
-        freq=10,
-        steps=steps,
-        dataloader=LocalTextDataLoader.Config(dataset="jsonl", dataset_path=path, infinite=False),
+    return dataclasses.replace(
+        spec, model=model or derive(spec.model, NpuLlama3Model.Config), parallelize_fn=parallelize_decoder
     )

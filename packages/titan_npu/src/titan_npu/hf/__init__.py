@@ -1,0 +1,1 @@
+"""Checkpoints to and from Hugging Face safetensors (``titan-npu export`` and ``titan-npu import``)."""
