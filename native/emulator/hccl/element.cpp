@@ -82,6 +82,13 @@ struct bfloat16 {
     uint16_t bits;
 };
 
+/// IEEE's 16 bits. GCC before 13 has _Float16 in C++ for x86 only, and __fp16 for Arm only.
+#if defined(__aarch64__)
+using half = __fp16;
+#else
+using half = _Float16;
+#endif
+
 template <class T>
 struct Conversion {  // stored as T, accumulated as T
     using Sum = T;
@@ -90,10 +97,10 @@ struct Conversion {  // stored as T, accumulated as T
 };
 
 template <>
-struct Conversion<_Float16> {
+struct Conversion<half> {
     using Sum = float;
-    static Sum load(_Float16 value) { return static_cast<float>(value); }
-    static _Float16 round(Sum value) { return static_cast<_Float16>(value); }
+    static Sum load(half value) { return static_cast<float>(value); }
+    static half round(Sum value) { return static_cast<half>(value); }
 };
 
 template <>
@@ -197,7 +204,7 @@ Reducer::Function function(HcclDataType type, HcclReduceOp op) {
         case HCCL_DATA_TYPE_UINT64:
             return function<uint64_t>(op);
         case HCCL_DATA_TYPE_FP16:
-            return function<_Float16>(op);
+            return function<half>(op);
         case HCCL_DATA_TYPE_BFP16:
             return function<bfloat16>(op);
         case HCCL_DATA_TYPE_FP32:

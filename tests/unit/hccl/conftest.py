@@ -52,3 +52,15 @@ def ranks(launcher: Launcher, tmp_path: Path) -> Callable[..., Outcome]:
         return launcher.run(n, program, tmp_path, environment)
 
     return run
+
+
+@pytest.fixture
+def nothing_left_in_shared_memory() -> Iterator[None]:
+    """The emulator's names only: other programs of the machine come and go there, too."""
+
+    def names() -> set[str]:
+        return {path.name for path in Path("/dev/shm").iterdir() if "npu" in path.name or "hccl" in path.name}
+
+    before = names()
+    yield
+    assert names() <= before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,7 @@ from .programs.failures import HEARD, STEPS, plan
 KILLED = -9
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left_in_shared_memory():
-    before = set(Path("/dev/shm").iterdir())
-    yield
-    assert set(Path("/dev/shm").iterdir()) <= before
+pytestmark = pytest.mark.usefixtures("nothing_left_in_shared_memory")
 
 
 def hear(outcome, victim: int, pattern: str) -> None:
