@@ -43,8 +43,8 @@ def test_survivors_of_a_kill_while_the_group_comes_together(ranks, seed) -> None
     told = (
         rf"lost rank {victim}|rank {victim} died while|ranks? (\d, )*{victim}(, \d)* did not come within 3 s"
     )
-    if victim == 0:  # those who come after it find nothing of it
-        told += "|which made rootInfo .in most programs rank 0., has ended"
+    # Who comes when rank 0 has ended, as the victim or because it heard of the victim, finds nothing of it.
+    told += "|which made rootInfo .in most programs rank 0., has ended"
     hear(outcome, victim, told)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -132,6 +133,8 @@ def killed(place: Place) -> None:
     """The victim dies at a random moment of the repeated collective."""
     victim, when = plan(int(os.environ["SEED"]))
     rank = by_root_info(place)
+    rank.call("HcclBarrier")  # all have made their communicators: killed_while_meeting is about before
+    rank.synchronize()
     if place.rank == victim:
         die_later(when)
     repeat(rank, place, STEPS[os.environ["STEP"]][0])
@@ -166,10 +169,12 @@ def all_killed_while_meeting(place: Place) -> None:
         time.sleep(0.001)
     hccl = library()
     die_later(0.3)
-    hccl.rank(
-        place.rank,
-        lambda comm: hccl.call("HcclCommInitClusterInfo", str(table).encode(), place.rank, comm),
-    )
+    with contextlib.suppress(HcclError):  # of a rank that was killed a little earlier
+        hccl.rank(
+            place.rank,
+            lambda comm: hccl.call("HcclCommInitClusterInfo", str(table).encode(), place.rank, comm),
+        )
+    time.sleep(60)
 
 
 def late(place: Place) -> None:
