@@ -169,12 +169,10 @@ def all_killed_while_meeting(place: Place) -> None:
         time.sleep(0.001)
     hccl = library()
     die_later(0.3)
-    with contextlib.suppress(HcclError):  # of a rank that was killed a little earlier
-        hccl.rank(
-            place.rank,
-            lambda comm: hccl.call("HcclCommInitClusterInfo", str(table).encode(), place.rank, comm),
-        )
-    time.sleep(60)
+    make = ("HcclCommInitClusterInfo", str(table).encode(), place.rank)
+    with contextlib.suppress(HcclError):  # the first one to die may be noticed
+        hccl.rank(place.rank, lambda comm: hccl.call(*make, comm))
+    signal.pause()
 
 
 def late(place: Place) -> None:
