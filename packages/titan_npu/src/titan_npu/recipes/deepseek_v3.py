@@ -34,7 +34,7 @@ from titan_npu.trainer import NpuTrainer
 
 
 def deepseek_v3_debug() -> NpuTrainer.Config:
-    """4.6 M parameters, 8 experts of which each token takes 3, over the corpus of ``titan-npu data prepare``."""
+    """2.6 M parameters, 8 experts of which each token takes 3, over the corpus of ``titan-npu data prepare``."""
     model_spec = _npu_model_spec("debugmodel", debug_model())
     prepared = default_folder()
     return NpuTrainer.Config(
