@@ -67,6 +67,14 @@ class TestVocabulary:
             fit_vocabulary(composed(broken))
 
 
+def test_a_load_balancer_for_block_masks_is_refused() -> None:
+    words = ["parallelism.context_parallel_degree=2", "parallelism.context_parallel_load_balancer=ptrr"]
+    with pytest.raises(
+        ConfigError, match=r"ptrr is for FlexAttention's block masks.*: take headtail, or null"
+    ):
+        compose_job(words)
+
+
 class TestStopSignals:
     def test_first_is_a_request_and_second_interrupts(self) -> None:
         before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)

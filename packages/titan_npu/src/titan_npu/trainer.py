@@ -68,6 +68,15 @@ class NpuTrainer(Trainer):
                 raise ValueError(
                     f"context_parallel is {self.context_parallel!r}, and must be one of {', '.join(METHODS)}."
                 )
+            parallelism = self.parallelism
+            if (
+                parallelism.context_parallel_degree > 1
+                and parallelism.context_parallel_load_balancer == "ptrr"
+            ):
+                raise ValueError(
+                    "context_parallel_load_balancer=ptrr is for FlexAttention's block masks, and packed attention "
+                    "has none: take headtail, or null for no balancing."
+                )
             # TorchTitan takes these as they come, and fails later, or divides by zero.
             for name, value in (
                 ("training.steps", self.training.steps),
