@@ -1,10 +1,6 @@
-// A call by GE operator name becomes a row of the table of kernels: inputs by position, attributes in
-// the order that the row names, outputs.
-#include <algorithm>
-#include <set>
-
-#include "aclop/attribute_rule.h"
+// A call by GE operator name, with descriptors and buffers, becomes a queued call of a row (row_call.h).
 #include "aclop/call.h"
+#include "aclop/row_call.h"
 #include "kernels/dtype.h"
 #include "kernels/kernel.h"
 #include "runtime/launch.h"
@@ -12,15 +8,8 @@
 namespace npu::aclop {
 namespace {
 
-using emulator::Arg;
-using emulator::Args;
 using emulator::Kernel;
 using emulator::TensorArg;
-
-/// Thrown while a call is taken apart; becomes ACL_ERROR_INVALID_PARAM, prefixed with the operator's name.
-struct Refusal : std::runtime_error {
-    using std::runtime_error::runtime_error;
-};
 
 std::string place(const char* kind, std::size_t index) {
     return std::string(kind) + " " + std::to_string(index);
@@ -59,134 +48,24 @@ at::Tensor tensor_of(const aclTensorDesc& desc, const aclDataBuffer& buffer, con
     return constant || desc.placement != ACL_MEMTYPE_DEVICE ? tensor.clone() : tensor;
 }
 
-struct AttributeToArg {
-    const std::string& name;
-    Arg operator()(bool value) const { return value; }
-    Arg operator()(int64_t value) const { return value; }
-    Arg operator()(double value) const { return value; }
-    Arg operator()(const std::string& value) const { return value; }
-    Arg operator()(const std::vector<bool>& value) const {
-        return emulator::BoolList(value.begin(), value.end());
-    }
-    Arg operator()(const std::vector<int64_t>& value) const { return value; }
-    Arg operator()(const std::vector<double>& value) const { return value; }
-    Arg operator()(const std::vector<std::string>&) const {
-        throw Refusal("attribute " + name + " is a list of strings, which no kernel takes");
-    }
-    Arg operator()(const std::vector<std::vector<int64_t>>&) const {
-        throw Refusal("attribute " + name + " is a list of lists, which no kernel takes");
-    }
-};
-
-/// How many of a row's parameters are inputs: the attributes are counted, and so are the outputs.
-struct Layout {
-    std::size_t inputs, attributes, outputs;
-    Layout(const Kernel& kernel, std::size_t given_outputs)
-        : attributes(std::ranges::count_if(kernel.attributes, is_parameter)) {
-        const bool listed = !kernel.letters.empty() && kernel.letters.back() == 'L';
-        outputs = listed ? 1 : given_outputs;
-        if (kernel.letters.size() < attributes + outputs)
-            throw Refusal("it has fewer than " + std::to_string(given_outputs) + " outputs in the emulator");
-        inputs = kernel.letters.size() - attributes - outputs;
-    }
-};
-
-std::vector<Arg> input_args(const Call& call, const std::string& letters) {
-    std::vector<at::Tensor> given;
-    for (std::size_t i = 0; i < call.inputs.size(); ++i)
-        given.push_back(tensor_of(*call.input_descs[i], *call.inputs[i], place("input", i)));
-    const auto lists = static_cast<std::size_t>(std::ranges::count(letters, 'L'));
-    if (lists > 1) throw Refusal("it has more than one list of inputs, which cannot be told apart");
-    const std::size_t single = letters.size() - lists;
-    if (lists == 0 && given.size() > single)
-        throw Refusal("it takes " + std::to_string(single) + " inputs, was given " +
-                      std::to_string(given.size()));
-    const std::size_t listed = given.size() > single ? given.size() - single : 0;
-    std::vector<Arg> args;
-    std::size_t next = 0;
-    for (const char letter : letters) {
-        if (letter == 'L') {
-            args.emplace_back(std::vector<at::Tensor>(given.begin() + next, given.begin() + next + listed));
-            next += listed;
-        } else {  // absent optional inputs at the end are simply not passed
-            args.emplace_back(TensorArg{next < given.size() ? given[next] : at::Tensor()});
-            ++next;
-        }
-    }
-    return args;
-}
-
-void append_attributes(Args& args, const Call& call, const Kernel& kernel) {
-    static const decltype(aclopAttr::values) none;
-    const auto& values = call.attributes ? call.attributes->values : none;
-    std::set<std::string_view> known;
-    for (const auto& text : kernel.attributes) {
-        const AttributeRule rule(text);
-        known.insert(rule.name);
-        const auto found = values.find(rule.name);
-        const auto* value = found == values.end() ? nullptr : &found->second;
-        if (!is_parameter(text)) {
-            if (auto reason = rule.refusal(value)) throw Refusal(*reason);
-        } else {
-            args.push_back(value ? std::visit(AttributeToArg{text}, *value) : Arg());
-        }
-    }
-    for (const auto& [name, value] : values) {
-        const bool hint = name.starts_with('_');  // for the engine: _performance_prior, _exclude_engines
-        if (!hint && !known.contains(name))
-            throw Refusal("its attribute " + name + " is not implemented by the host emulator");
-    }
-}
-
-/// An input tensor for a parameter that is a number or a list of them (GE has few attributes where aclnn has
-/// scalars). Read when the operator runs: its value may be computed by what is queued before it.
-Arg coerce(const at::Tensor& tensor, char letter) {
-    if (!tensor.defined()) return {};
-    switch (letter) {
-        case 'I': {
-            auto values = tensor.reshape({-1}).to(at::kLong).contiguous();
-            return std::vector<int64_t>(values.const_data_ptr<int64_t>(),
-                                        values.const_data_ptr<int64_t>() + values.numel());
-        }
-        case 'S':
-            return tensor.item();
-        case 'i':
-            return tensor.item().toLong();
-        case 'd':
-            return tensor.item().toDouble();
-        case 'b':
-            return tensor.item().toBool();
-        default:
-            return TensorArg{tensor};
-    }
-}
-
 class Operation final : public emulator::Task {
   public:
-    Operation(const Kernel& kernel, Args args, std::size_t inputs, std::size_t work)
-        : kernel_(kernel), args_(std::move(args)), inputs_(inputs), work_(work) {}
-    void run() override {
-        for (std::size_t i = 0; i < inputs_; ++i) {
-            if (auto* arg = std::get_if<TensorArg>(&args_[i]); arg && kernel_.letters[i] != 'T')
-                args_[i] = coerce(at::Tensor(arg->tensor), kernel_.letters[i]);
-        }
-        emulator::run(kernel_, args_);
-    }
-    const char* name() const override { return kernel_.name.c_str(); }
+    Operation(RowCall call, std::size_t work) : call_(std::move(call)), work_(work) {}
+    void run() override { call_.run(); }
+    const char* name() const override { return call_.kernel().name.c_str(); }
     std::size_t work() const override { return work_; }
 
   private:
-    const Kernel& kernel_;
-    Args args_;
-    std::size_t inputs_, work_;
+    RowCall call_;
+    std::size_t work_;
 };
 
 using Sinks = std::vector<c10::intrusive_ptr<FoundShape>>;
 
 std::unique_ptr<Operation> prepare(const Call& call, const Kernel& kernel, Sinks& sinks) {
-    const Layout layout(kernel, call.outputs.size());
-    Args args = input_args(call, kernel.letters.substr(0, layout.inputs));
-    append_attributes(args, call, kernel);
+    std::vector<at::Tensor> inputs;
+    for (std::size_t i = 0; i < call.inputs.size(); ++i)
+        inputs.push_back(tensor_of(*call.input_descs[i], *call.inputs[i], place("input", i)));
     std::vector<TensorArg> outputs;
     for (std::size_t i = 0; i < call.outputs.size(); ++i) {
         TensorArg arg{tensor_of(*call.output_descs[i], *call.outputs[i], place("output", i))};
@@ -196,17 +75,12 @@ std::unique_ptr<Operation> prepare(const Call& call, const Kernel& kernel, Sinks
         }
         outputs.push_back(std::move(arg));
     }
-    if (!kernel.letters.empty() && kernel.letters.back() == 'L') {
-        std::vector<at::Tensor> tensors;
-        for (auto& output : outputs) tensors.push_back(output.tensor);
-        args.emplace_back(std::move(tensors));
-    } else {
-        for (auto& output : outputs) args.emplace_back(std::move(output));
-    }
     std::size_t work = 0;
     for (auto* buffer : call.inputs) work += buffer->size;
     for (auto* buffer : call.outputs) work += buffer->size;
-    return std::make_unique<Operation>(kernel, std::move(args), layout.inputs, work);
+    static const AttributeValues none;
+    return std::make_unique<Operation>(
+        RowCall(kernel, inputs, call.attributes ? call.attributes->values : none, outputs), work);
 }
 
 /// Who waits for shapes must not go on without them.

@@ -1,0 +1,43 @@
+// A call of a GE operator as a row of the table of kernels: inputs by position, attributes in the order that the row
+// names, outputs. Used by the single-operator door (adapter.cpp) and by the graph engine (../ge).
+#pragma once
+
+#include <stdexcept>
+
+#include "aclop/handles.h"
+#include "kernels/kernel.h"
+
+#pragma GCC visibility push(default)  // used by ../ge
+namespace npu::aclop {
+
+/// Thrown while a call is taken apart. what() follows the operator's name: "input 0 has ...".
+struct Refusal : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+using AttributeValues = decltype(aclopAttr::values);
+
+/// A row and its arguments. Immutable once made: run() may be called again and again.
+class RowCall {
+  public:
+    /// inputs: flattened; an absent optional one is an undefined tensor, trailing ones may be missing.
+    /// Throws Refusal where the row does not take these inputs, attributes or outputs.
+    RowCall(const emulator::Kernel& kernel, const std::vector<at::Tensor>& inputs,
+            const AttributeValues& attributes, const std::vector<emulator::TensorArg>& outputs);
+
+    /// Reads the inputs that the row takes as numbers, then computes. Throws what the kernel throws.
+    void run() const;
+
+    const emulator::Kernel& kernel() const { return *kernel_; }
+
+  private:
+    const emulator::Kernel* kernel_;
+    emulator::Args args_;
+    std::vector<std::size_t> numbers_;  ///< inputs that become numbers when the operator runs
+};
+
+/// Whether the row has a parameter or a rule for that attribute.
+bool names_attribute(const emulator::Kernel& kernel, std::string_view attribute);
+
+}  // namespace npu::aclop
+#pragma GCC visibility pop
