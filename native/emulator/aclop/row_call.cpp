@@ -118,7 +118,7 @@ bool names_attribute(const Kernel& kernel, std::string_view attribute) {
 
 RowCall::RowCall(const Kernel& kernel, const std::vector<at::Tensor>& inputs,
                  const AttributeValues& attributes, const std::vector<TensorArg>& outputs)
-    : kernel_(&kernel) {
+    : kernel_(&kernel), outputs_(outputs.size()) {
     const std::size_t count = count_inputs(kernel, outputs.size());
     args_ = input_args(inputs, std::string_view(kernel.letters).substr(0, count));
     for (std::size_t i = 0; i < count; ++i) {

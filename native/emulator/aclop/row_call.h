@@ -30,9 +30,14 @@ class RowCall {
 
     const emulator::Kernel& kernel() const { return *kernel_; }
 
+    /// Where input or output `i` is among the arguments, for rows without lists.
+    const at::Tensor& input(std::size_t i) const { return std::get<emulator::TensorArg>(args_[i]).tensor; }
+    const at::Tensor& output(std::size_t i) const { return std::get<emulator::TensorArg>(args_[args_.size() - outputs_ + i]).tensor; }
+
   private:
     const emulator::Kernel* kernel_;
     emulator::Args args_;
+    std::size_t outputs_ = 0;
     std::vector<std::size_t> numbers_;  ///< inputs that become numbers when the operator runs
 };
 

@@ -43,8 +43,16 @@ std::shared_ptr<Communicator> find(HcclComm handle, const char* function) {
     return nullptr;
 }
 
+namespace {
+int32_t current_device() {
+    int32_t device = -1;
+    return aclrtGetDevice(&device) == ACL_SUCCESS ? device : -1;
+}
+}  // namespace
+
 HcclComm publish(std::shared_ptr<Communicator> communicator) {
     const HcclComm handle = communicator.get();
+    communicator->device = current_device();
     if (communicator->name.empty()) communicator->name = "hccl_emulated_" + std::to_string(++next_number);
     std::lock_guard lock(table().mutex);
     table().communicators.emplace(handle, std::move(communicator));
@@ -52,11 +60,14 @@ HcclComm publish(std::shared_ptr<Communicator> communicator) {
 }
 
 std::shared_ptr<Communicator> find_named(const std::string& name) {
+    const int32_t device = current_device();
+    std::shared_ptr<Communicator> found;
     std::lock_guard lock(table().mutex);
     for (const auto& [handle, communicator] : table().communicators) {
-        if (communicator->name == name) return communicator;
+        if (communicator->name != name) continue;
+        if (!found || communicator->device == device) found = communicator;
     }
-    return nullptr;
+    return found;
 }
 
 std::shared_ptr<Communicator> forget(HcclComm handle) {

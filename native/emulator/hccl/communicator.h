@@ -20,6 +20,7 @@ namespace npu::emulator::hccl {
 
 struct Communicator {
     std::string name;
+    int32_t device = -1;  ///< of the thread that created it
     uint32_t rank = 0;
     uint32_t size = 1;
     std::unique_ptr<Segment> segment;  ///< none for a group of one rank
@@ -85,7 +86,8 @@ struct Communicator {
 /// The communicator of a live handle, or nullptr after setting the error's sentence.
 std::shared_ptr<Communicator> find(HcclComm handle, const char* function);
 
-/// Any live communicator of that name, or nullptr.
+/// A live communicator of that name, or nullptr. Ranks that are threads of one process share the name: the one of the calling
+/// thread's device comes first.
 std::shared_ptr<Communicator> find_named(const std::string& name);
 
 /// Takes a handle's communicator out of the table; nullptr: it is not in it.

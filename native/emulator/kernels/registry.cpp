@@ -1,8 +1,5 @@
 #include "kernels/registry.h"
 
-#include <ATen/core/grad_mode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +9,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/prototypes.h"
+#include "kernels/scope.h"
 
 namespace npu::emulator {
 namespace {
@@ -124,10 +122,7 @@ std::vector<std::string> aclnn_names() {
 }
 
 void run(const Kernel& kernel, const Args& args) {
-    const c10::impl::ForceDispatchKeyGuard keys(
-        c10::default_included_set,
-        c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
-    const at::NoGradGuard no_grad;
+    const AtenScope scope;
     try {
         TORCH_CHECK(args.size() == kernel.letters.size(), "takes ", kernel.letters.size(),
                     " arguments, was given ", args.size());

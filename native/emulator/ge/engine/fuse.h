@@ -1,0 +1,12 @@
+// AutoFuse: chains of elementwise, broadcast, cast and (by pass) reduce operators become regions (region.h).
+#pragma once
+
+#include "ge/engine/engine.h"
+#include "ge/engine/program.h"
+
+namespace npu::ge {
+
+/// Replaces steps of a static program by regions of 2 to 64 of them (CANN's limit). Before plan().
+void fuse(Program& program, const CompileOptions& options);
+
+}  // namespace npu::ge

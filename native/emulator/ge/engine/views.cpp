@@ -1,0 +1,109 @@
+#include "ge/engine/views.h"
+
+#include <ATen/TensorUtils.h>
+
+#include <map>
+
+namespace npu::ge {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Types = std::vector<graph::Inferred>;
+using Rule = std::optional<Tensors> (*)(const Step&, const Tensors&, const Types&);
+
+std::vector<int64_t> numbers(const at::Tensor& tensor) {
+    const at::Tensor wide = tensor.reshape({-1}).to(at::kLong).contiguous();
+    return {wide.const_data_ptr<int64_t>(), wide.const_data_ptr<int64_t>() + wide.numel()};
+}
+
+/// A list from the attribute of the D form, or from input `position`.
+std::vector<int64_t> list(const Step& step, const Tensors& inputs, std::size_t position, const char* attribute) {
+    if (inputs.size() > position && inputs[position].defined()) return numbers(inputs[position]);
+    return std::get<std::vector<int64_t>>(step.attributes.at(attribute));
+}
+
+std::optional<Tensors> reshape(const Step&, const Tensors& inputs, const Types& types) {
+    const auto& dims = types[0].type.dims;
+    const auto strides = at::detail::computeStride(inputs[0].sizes(), inputs[0].strides(), dims);
+    if (!strides) return std::nullopt;
+    return Tensors{inputs[0].as_strided(dims, *strides, inputs[0].storage_offset())};
+}
+
+std::optional<Tensors> transpose(const Step& step, const Tensors& inputs, const Types&) {
+    return Tensors{inputs[0].permute(list(step, inputs, 1, "perm"))};
+}
+
+std::optional<Tensors> broadcast(const Step&, const Tensors& inputs, const Types& types) {
+    return Tensors{inputs[0].expand(types[0].type.dims)};
+}
+
+std::optional<Tensors> slice(const Step& step, const Tensors& inputs, const Types& types) {
+    const auto begin = list(step, inputs, 1, "offsets");
+    at::Tensor view = inputs[0];
+    for (std::size_t i = 0; i < begin.size(); ++i) view = view.narrow(static_cast<int64_t>(i), begin[i], types[0].type.dims[i]);
+    return Tensors{view};
+}
+
+/// Pieces one after the other along the one dimension in which they are smaller than the input.
+std::optional<Tensors> split(const at::Tensor& input, int64_t dim, const Types& types) {
+    Tensors views;
+    int64_t start = 0;
+    for (const auto& type : types) {
+        const int64_t size = type.type.dims.at(dim);
+        views.push_back(input.narrow(dim, start, size));
+        start += size;
+    }
+    return views;
+}
+
+int64_t wrapped(int64_t dim, const at::Tensor& tensor) { return dim < 0 ? dim + tensor.dim() : dim; }
+
+int64_t attribute(const Step& step, const char* name) { return std::get<int64_t>(step.attributes.at(name)); }
+
+const std::map<std::string_view, Rule>& rules() {
+    static const std::map<std::string_view, Rule> table{
+        {"Identity", reshape},
+        {"Reshape", reshape},
+        {"Squeeze", reshape},
+        {"SqueezeV2", reshape},
+        {"SqueezeV3", reshape},
+        {"Unsqueeze", reshape},
+        {"UnsqueezeV2", reshape},
+        {"UnsqueezeV3", reshape},
+        {"ExpandDims", reshape},
+        {"Flatten", reshape},
+        {"FlattenV2", reshape},
+        {"Transpose", transpose},
+        {"TransposeD", transpose},
+        {"BroadcastTo", broadcast},
+        {"BroadcastToD", broadcast},
+        {"Slice", slice},
+        {"SliceD", slice},
+        {"SplitV",
+         [](const Step&, const Tensors& x, const Types& types) { return split(x[0], wrapped(numbers(x[2]).at(0), x[0]), types); }},
+        {"SplitVD",
+         [](const Step& step, const Tensors& x, const Types& types) {
+             return split(x[0], wrapped(attribute(step, "split_dim"), x[0]), types);
+         }},
+        {"SplitD",
+         [](const Step& step, const Tensors& x, const Types& types) {
+             return split(x[0], wrapped(attribute(step, "split_dim"), x[0]), types);
+         }},
+    };
+    return table;
+}
+
+}  // namespace
+
+bool makes_views(std::string_view type) { return rules().contains(type); }
+
+std::optional<Tensors> make_views(const Step& step, const Tensors& inputs, const Types& types) {
+    return rules().at(step.op->name)(step, inputs, types);
+}
+
+at::Tensor shape_of(const Value& value) {
+    const auto options = at::TensorOptions().dtype(scalar_type(value.type.dtype)).device(at::kMeta);
+    return at::empty({0}, options).as_strided(value.type.dims, value.strides, value.offset);
+}
+
+}  // namespace npu::ge
