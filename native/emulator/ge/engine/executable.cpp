@@ -201,7 +201,7 @@ class CompiledGraph final : public Executable {
         auto binding = std::make_shared<Binding>();
         binding->program = program_;
         binding->kept = input_tensors(inputs);
-        binding->stretches = bind(*program_, binding->kept, targets, static_cast<std::byte*>(workspace));
+        binding->stretches = ge::bind(*program_, binding->kept, targets, static_cast<std::byte*>(workspace));
         if (on_device) {
             std::lock_guard lock(mutex_);
             bindings_.emplace_front(std::move(key), binding);

@@ -42,7 +42,7 @@ std::optional<Reduction> row_reduction(const Program& program, const Step& step)
     while (first > 0 && out[first - 1] == 1) --first;
     for (std::size_t i = 0; i < first; ++i)
         if (in[i] != out[i]) return std::nullopt;
-    return first < in.size() && first > 0 ? std::optional<Reduction>({first}) : std::nullopt;
+    return first < in.size() && first > 0 ? std::optional(Reduction{first}) : std::nullopt;
 }
 
 /// Steps that will run together. All outputs agree in their first `rows` dimensions; the rest is the domain's or ones.

@@ -333,7 +333,7 @@ std::vector<int> Lowering::loop(const Node& node, const std::vector<int>& inputs
     check_depth(node);
     if (node.subgraphs.size() != 2) fail_at(node, "needs the subgraphs cond and body");
     std::vector<Value> state = values(inputs);
-    for (Value& value : state) value.constant = {};
+    for (Value& value : state) value.constant = at::Tensor();
     Program body_program;
     for (bool settled = false; !settled;) {  // ends: each turn makes a size unknown that was known
         body_program = body(node.subgraphs[1], state, node);

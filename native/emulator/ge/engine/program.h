@@ -21,11 +21,11 @@ struct Value {
     TensorType type;
     Place place = Place::temporary;
     int root = -1;                 ///< the value that owns the memory; the value's own number if it does
-    std::vector<int64_t> strides;  ///< in elements, of static values
+    std::vector<int64_t> strides = {};  ///< in elements, of static values
     int64_t offset = 0;            ///< in elements, from the root's first
-    at::Tensor constant;           ///< Place::constant
+    at::Tensor constant = {};      ///< Place::constant
     int index = -1;                ///< Place::input: the number of the input
-    std::string name;              ///< "node:output", for messages
+    std::string name = {};         ///< "node:output", for messages
 
     bool contiguous() const;  ///< static values: row-major without gaps, from the root's first element
 };
