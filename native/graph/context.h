@@ -91,5 +91,11 @@ std::span<const Rule> slice_rules();
 std::span<const Rule> indexing_rules();
 std::span<const Rule> creation_rules();
 std::span<const Rule> matmul_rules();
+std::span<const Rule> norm_rules();
+std::span<const Rule> attention_rules();
+std::span<const Rule> conv_rules();
+std::span<const Rule> loss_rules();
+std::span<const Rule> collective_rules();
+std::span<const Rule> state_rules();
 
 }  // namespace npu::graph
