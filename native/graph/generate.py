@@ -64,10 +64,49 @@ SPELLINGS = {
     "DT_RESOURSE": "RESOURCE",
 }
 TYPES = set(
-    "FLOAT FLOAT16 INT8 INT32 UINT8 INT16 UINT16 UINT32 INT64 UINT64 DOUBLE BOOL STRING DUAL_SUB_INT8 DUAL_SUB_UINT8 "
-    "COMPLEX64 COMPLEX128 QINT8 QINT16 QINT32 QUINT8 QUINT16 RESOURCE STRING_REF DUAL VARIANT BF16 INT4 UINT1 INT2 "
-    "UINT2 COMPLEX32 HIFLOAT8 FLOAT8_E5M2 FLOAT8_E4M3FN FLOAT8_E8M0 FLOAT6_E3M2 FLOAT6_E2M3 FLOAT4_E2M1 FLOAT4_E1M2 "
-    "HIFLOAT4".split()
+    [
+        "FLOAT",
+        "FLOAT16",
+        "INT8",
+        "INT32",
+        "UINT8",
+        "INT16",
+        "UINT16",
+        "UINT32",
+        "INT64",
+        "UINT64",
+        "DOUBLE",
+        "BOOL",
+        "STRING",
+        "DUAL_SUB_INT8",
+        "DUAL_SUB_UINT8",
+        "COMPLEX64",
+        "COMPLEX128",
+        "QINT8",
+        "QINT16",
+        "QINT32",
+        "QUINT8",
+        "QUINT16",
+        "RESOURCE",
+        "STRING_REF",
+        "DUAL",
+        "VARIANT",
+        "BF16",
+        "INT4",
+        "UINT1",
+        "INT2",
+        "UINT2",
+        "COMPLEX32",
+        "HIFLOAT8",
+        "FLOAT8_E5M2",
+        "FLOAT8_E4M3FN",
+        "FLOAT8_E8M0",
+        "FLOAT6_E3M2",
+        "FLOAT6_E2M3",
+        "FLOAT4_E2M1",
+        "FLOAT4_E1M2",
+        "HIFLOAT4",
+    ]
 )
 
 

@@ -13,7 +13,16 @@ import pytest
 REPOSITORY = Path(__file__).parents[3]
 FACTS = REPOSITORY / "native/cann/facts"
 
-_SCALARS = {"bytes": 12, "string": 9, "int64": 3, "int32": 5, "uint32": 13, "uint64": 4, "float": 2, "bool": 8}
+_SCALARS = {
+    "bytes": 12,
+    "string": 9,
+    "int64": 3,
+    "int32": 5,
+    "uint32": 13,
+    "uint64": 4,
+    "float": 2,
+    "bool": 8,
+}
 
 
 def load_language() -> ModuleType:
@@ -32,7 +41,9 @@ def load_messages() -> SimpleNamespace:
 
     facts = json.loads((FACTS / "ge_ir_proto.json").read_text())
     enums = {name.rsplit(".", 1)[-1] for name in (record["name"] for record in facts["enums"])}
-    file = descriptor_pb2.FileDescriptorProto(name="ge_ir_of_tests.proto", package="ge.tests", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="ge_ir_of_tests.proto", package="ge.tests", syntax="proto3"
+    )
     flat = {record["name"].replace(".", "_"): record for record in facts["messages"]}
     last = {name.rsplit("_", 1)[-1]: name for name in flat}
     for name, record in flat.items():

@@ -195,7 +195,10 @@ BROKEN = [
     (two_of_an_index, r'node "y" \(Data\): another input of the graph has the index 0 too'),
     (gap_in_the_indices, r'graph "main" has no Data node of index 1 but one of index 2'),
     (no_output, r'graph "main" has no NetOutput'),
-    (short_constant, r'node "c" \(Const\): attribute "value": .* float32\[2\] takes 8 bytes, and 4 are given'),
+    (
+        short_constant,
+        r'node "c" \(Const\): attribute "value": .* float32\[2\] takes 8 bytes, and 4 are given',
+    ),
     (huge_constant, r'node "c" \(Const\): attribute "value": a constant of type float32\[.*\] cannot be'),
     (unknown_dtype, r'node "x" \(Data\): there is no data type with the model protobuf\'s number 99'),
     (bad_edge, r'its input "x" is not written as "node:output"'),

@@ -147,11 +147,17 @@ FAULTS = [
     (absent_input, r"Add needs its input x2"),
     (too_many_inputs, r"Relu takes at most 1 inputs, and 2 are given"),
     (wrong_dtype_of_data, r"LogicalNot's input x cannot be float32: CANN's catalogue lists bool"),
-    (wrong_dtype_of_constant, r"ReduceSum's input axes cannot be float32: CANN's catalogue lists int32, int64"),
+    (
+        wrong_dtype_of_constant,
+        r"ReduceSum's input axes cannot be float32: CANN's catalogue lists int32, int64",
+    ),
     (no_such_output, r'its input comes from output 1 of "z", and Relu has 1 outputs'),
     (missing_subgraph, r"If has 1 subgraphs, and CANN's catalogue asks for these: then_branch else_branch"),
     (subgraph_of_no_graph, r'the model has no graph named "nowhere"'),
-    (nameless_dynamic_inputs, r"FusedInferAttentionScore has several dynamic inputs: the names of its 3 inputs"),
+    (
+        nameless_dynamic_inputs,
+        r"FusedInferAttentionScore has several dynamic inputs: the names of its 3 inputs",
+    ),
 ]
 
 
