@@ -87,6 +87,7 @@ struct Rule {
 std::span<const Rule> elementwise_rules();
 std::span<const Rule> reduce_rules();
 std::span<const Rule> movement_rules();
+std::span<const Rule> joining_rules();
 std::span<const Rule> slice_rules();
 std::span<const Rule> indexing_rules();
 std::span<const Rule> creation_rules();

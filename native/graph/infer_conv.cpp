@@ -276,6 +276,8 @@ constexpr Rule kRules[] = {
     {"Conv3DBackpropInput", backprop, {"input_size"}},
     {"Conv3DTranspose", conv_3d_transpose, {"input_size"}},
     {"DepthwiseConv2D", depthwise_conv_2d},
+    {"DepthwiseConv2DBackpropFilter", backprop, {"filter_size"}},
+    {"DepthwiseConv2DBackpropInput", backprop, {"input_size"}},
     {"MaxPool", pool},
     {"MaxPoolGrad", like_first},
     {"MaxPoolGradWithArgmaxV1", like_first},

@@ -53,6 +53,12 @@ void batch_matmul(Context& c) {
           [&] { return multiplied(c, c.dims("x1"), c.dims("x2"), c.flag("adj_x1"), c.flag("adj_x2")); });
 }
 
+void fused_matmul(Context& c) {
+    matmul(c);
+    if (c.has("x3") && c.results[0].type.is_static() && c.in("x3").type.is_static())
+        broadcast(c, c.results[0].type.dims, c.dims("x3"));
+}
+
 void square(Context& c) {
     c.out(c.dtype("x"), [&] {
         const Dims& x = c.dims("x");
@@ -123,6 +129,7 @@ constexpr Rule kRules[] = {
     {"BatchMatMulV3", batch_matmul},
     {"MatMul", matmul},
     {"MatMulV2", matmul},
+    {"FusedMatMul", fused_matmul},
     {"MatMulV3", matmul},
     {"Cholesky", square},
     {"MatrixInverse", square},

@@ -39,6 +39,7 @@ constexpr Rule kRules[] = {
     {"FillV2", references},
     {"NetOutput", nothing},
     {"NoOp", nothing},
+    {"Print", nothing},
     {"ScatterPaKvCache", references},
     {"StridedSliceAssign", references},
     {"StridedSliceAssignD", references},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -281,7 +282,5 @@ def test_every_rule_asks_for_what_its_operator_has(language: ModuleType) -> None
         for dims in ([2, 2, 2, 2], None):
             inputs = [((port["types"] or [F])[0], dims) for port in op["inputs"]]
             names = [p["name"] + "0" * (p["arity"] == "dynamic") for p in op["inputs"]]
-            try:
+            with contextlib.suppress(language.GraphError):
                 language.infer(name, attributes, inputs, names)
-            except language.GraphError:
-                pass
