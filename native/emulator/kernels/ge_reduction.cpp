@@ -133,6 +133,12 @@ void log_softmax(const Tensor& x, IntArrayRef axes, const Tensor& y) {
 const Table table{
     by_input<sum, true>("ReduceSum"),
     by_input<mean, true>("ReduceMean"),
+    {Ge{"ReduceMeanWithCast", {"keep_dims", "noop_with_empty_axes", "dtype"}},
+     [](const Tensor& x, IntArrayRef axes, Flag keep, Flag noop, std::optional<int64_t>, const Tensor& y) {
+         const auto in = x.to(wide_type(y.scalar_type()));
+         if (!axes.empty()) return reduce<mean>(in, axes, keep.value_or(false), y);
+         noop.value_or(true) ? write(y, in) : reduce<mean>(in, every_dim(x), keep.value_or(false), y);
+     }},
     by_input<largest, true>("ReduceMax"),
     by_input<smallest, true>("ReduceMin"),
     by_input<product, true>("ReduceProd"),
