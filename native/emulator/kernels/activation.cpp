@@ -37,7 +37,8 @@ Entry with_two(const char* aclnn) {
 template <class F>
 Entry composed(const char* aclnn, Ge ge, F function) {
     return Entry(aclnn, ge,
-                 [function](const Tensor& self, const Tensor& out) { write(out, function(widen(self))); });
+                 [function](const Tensor& self, const Tensor& out) { write(out, function(widen(self))); })
+        .elementwise();
 }
 
 constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
@@ -119,8 +120,12 @@ const Table table{
     composed("aclnnSquaredRelu", Ge{"SquaredRelu"}, [](const Tensor& x) { return at::relu(x).square(); }),
 
     plain<gelu_tanh>("aclnnGelu", "Gelu"),
-    Entry("aclnnGeluV2", gelu_v2),
-    Entry(Ge{"GeluV2", {"approximate"}}, gelu),
+    Entry("aclnnGeluV2", gelu_v2).elementwise(),
+    Entry(Ge{"GeluV2", {"approximate"}},
+          [](const Tensor& x, const std::optional<std::string>& approximate, const Tensor& y) {
+              gelu(x, approximate.value_or("none"), y);
+          })
+        .elementwise(),
     composed("aclnnFastGelu", Ge{"FastGelu"}, [](const Tensor& x) { return x * at::sigmoid(x * kFastGelu); }),
 
     plain<at::silu_out>("aclnnSilu"),

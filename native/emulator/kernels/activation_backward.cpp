@@ -14,13 +14,14 @@ void call(const Tensor& grad, const Tensor& at, const Tensor& out) {
 }
 template <Plain Function>
 Entry plain(const char* aclnn, const char* ge = nullptr) {
-    return Entry(aclnn, Ge{ge}, call<Function>);
+    return Entry(aclnn, Ge{ge}, call<Function>).elementwise();
 }
 // GE's SigmoidGrad and TanhGrad take the forward's output first.
 template <Plain Function>
 Entry output_first(const char* ge) {
-    return Entry(Ge{ge},
-                 [](const Tensor& y, const Tensor& dy, const Tensor& out) { call<Function>(dy, y, out); });
+    return Entry(Ge{ge, {"complex_conj?=false"}},
+                 [](const Tensor& y, const Tensor& dy, const Tensor& out) { call<Function>(dy, y, out); })
+        .elementwise();
 }
 template <WithScalar Function>
 Entry with_scalar(const char* aclnn) {
@@ -120,22 +121,33 @@ const Table table{
     plain<relu_grad>(nullptr, "ReluGrad"),
     with_scalar<at::threshold_backward_out>("aclnnThresholdBackward"),
     plain<gelu_tanh>("aclnnGeluBackward"),
-    Entry("aclnnGeluBackwardV2", Ge{"GeluGradV2", {"approximate"}}, gelu),
-    plain<fast_gelu>("aclnnFastGeluBackward"),
+    Entry("aclnnGeluBackwardV2", gelu).elementwise(),
+    Entry(Ge{"GeluGradV2", {"approximate"}},
+          [](const Tensor& dy, const Tensor& x, const std::optional<std::string>& approximate,
+             const Tensor& z) { gelu(dy, x, approximate.value_or("none"), z); })
+        .elementwise(),
+    Entry(Ge{"GeluGrad"}, [](const Tensor& dy, const Tensor& x, const std::optional<Tensor>&,
+                             const Tensor& z) { call<gelu_tanh>(dy, x, z); })
+        .elementwise(),
+    plain<fast_gelu>("aclnnFastGeluBackward", "FastGeluGrad"),
     plain<at::silu_backward_out>("aclnnSiluBackward", "SiluGrad"),
     Entry("aclnnSwishBackward", swish),
     plain<at::sigmoid_backward_out>("aclnnSigmoidBackward"),
     plain<at::tanh_backward_out>("aclnnTanhBackward"),
     output_first<at::sigmoid_backward_out>("SigmoidGrad"),
+    output_first<at::tanh_backward_out>("TanhGrad"),
     plain<mish>("aclnnMishBackward"),
     Entry("aclnnLogSigmoidBackward", log_sigmoid),
+    Entry(Ge{"LogSigmoidGrad"}, [](const Tensor& grad, const Tensor& x,
+                                   const Tensor& out) { log_sigmoid(grad, x, std::nullopt, out); })
+        .elementwise(),
     with_two<at::softplus_backward_out>("aclnnSoftplusBackward"),
-    Entry("aclnnSoftsignBackward", softsign),
+    Entry("aclnnSoftsignBackward", Ge{"SoftsignGrad"}, softsign).elementwise(),
     Entry("aclnnEluBackward", elu),
     plain<selu_grad>("aclnnSeluBackward", "SeluGrad"),
     Entry("aclnnLeakyReluBackward", leaky_relu),
-    Entry("aclnnPreluBackward", prelu),
-    plain<hardswish>("aclnnHardswishBackward"),
+    Entry("aclnnPreluBackward", Ge{"PReluGrad"}, prelu),
+    plain<hardswish>("aclnnHardswishBackward", "HardSwishGrad"),
     plain<hardswish>("aclnnHardswishBackwardV2"),
     plain<at::hardsigmoid_backward_out>("aclnnHardsigmoidBackward"),
     with_two<at::hardtanh_backward_out>("aclnnHardtanhBackward"),

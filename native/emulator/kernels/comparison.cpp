@@ -64,11 +64,12 @@ const Table table{
             fill(out, [&](Tensor& result) { at::isin_out(result, elements, among, assume_unique, invert); });
         }),
     Entry("aclnnEqual", equal),
-    Entry("aclnnIsClose", Ge{"IsClose", {"rtol", "atol", "equal_nan"}}, is_close),
+    Entry("aclnnIsClose", Ge{"IsClose", {"rtol", "atol", "equal_nan"}}, is_close).elementwise(),
     Entry("aclnnApproximateEqual", Ge{"ApproximateEqual", {"tolerance"}},
           [](const Tensor& x1, const Tensor& x2, double tolerance, const Tensor& out) {
               write(out, at::lt(at::abs(widen(x1) - widen(x2)), tolerance));
-          }),
+          })
+        .elementwise(),
 };
 
 }  // namespace

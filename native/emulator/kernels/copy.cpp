@@ -20,7 +20,7 @@ Tensor as_mask(const Tensor& mask) { return mask.scalar_type() == at::kBool ? ma
 
 const Table table{
     Entry("aclnnInplaceCopy", [](const Tensor& self, const Tensor& source) { self.copy_(source); }),
-    Entry("aclnnCast", Ge{"Cast", {"dst_type"}}, cast),
+    Entry("aclnnCast", Ge{"Cast", {"dst_type"}}, cast).elementwise(),
     Entry("aclnnCastV3",
           [](const Tensor& x, int64_t dst_type, const Tensor& y) {
               cast(x, detail::Cast<ScalarType>::from(Arg(dst_type), 1), y);
@@ -32,8 +32,8 @@ const Table table{
     Entry("aclnnInplaceFillTensor", fill_with),
     Entry("aclnnInplaceFillDiagonal",
           [](const Tensor& self, const Scalar& value, bool wrap) { mut(self).fill_diagonal_(value, wrap); }),
-    Entry(Ge{"ZerosLike"}, [](const Tensor&, const Tensor& out) { out.zero_(); }),
-    Entry(Ge{"OnesLike"}, [](const Tensor&, const Tensor& out) { out.fill_(1); }),
+    Entry(Ge{"ZerosLike"}, [](const Tensor&, const Tensor& out) { out.zero_(); }).elementwise(),
+    Entry(Ge{"OnesLike"}, [](const Tensor&, const Tensor& out) { out.fill_(1); }).elementwise(),
 
     Entry("aclnnInplaceMaskedFillScalar",
           [](const Tensor& self, const Tensor& mask, const Scalar& value) {
@@ -46,7 +46,8 @@ const Table table{
     Entry(Ge{"MaskedFill"},
           [](const Tensor& x, const Tensor& mask, const Tensor& value, const Tensor& out) {
               write(out, at::masked_fill(x, as_mask(mask), only_element(value, "value")));
-          }),
+          })
+        .elementwise(),
 };
 
 }  // namespace

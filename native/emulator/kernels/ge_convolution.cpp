@@ -37,16 +37,22 @@ struct Geometry {
 
 using Bias = const std::optional<Tensor>&;
 
-void forward(const Tensor& x, const Tensor& filter, Bias bias, IntArrayRef strides, IntArrayRef pads,
-             IntArrayRef dilations, std::optional<int64_t> groups, const Tensor& y) {
+void check_float(Bias offset) {
+    TORCH_CHECK(!offset, "offset_w (a quantised convolution) is not supported: leave it out");
+}
+
+void forward(const Tensor& x, const Tensor& filter, Bias bias, Bias offset, IntArrayRef strides,
+             IntArrayRef pads, IntArrayRef dilations, std::optional<int64_t> groups, const Tensor& y) {
+    check_float(offset);
     const Geometry by(filter.dim(), strides, pads, dilations);
     write(y, at::convolution(widen(x), widen(filter), widen(bias), by.stride, by.padding, by.dilation, false,
                              by.output_padding, groups.value_or(1)));
 }
 
-void transposed(IntArrayRef, const Tensor& x, const Tensor& filter, Bias bias, IntArrayRef strides,
-                IntArrayRef pads, IntArrayRef dilations, std::optional<int64_t> groups,
+void transposed(IntArrayRef, const Tensor& x, const Tensor& filter, Bias bias, Bias offset,
+                IntArrayRef strides, IntArrayRef pads, IntArrayRef dilations, std::optional<int64_t> groups,
                 IntArrayRef output_padding, const Tensor& y) {
+    check_float(offset);
     const Geometry by(filter.dim(), strides, pads, dilations, output_padding);
     write(y, at::convolution(widen(x), widen(filter), widen(bias), by.stride, by.padding, by.dilation, true,
                              by.output_padding, groups.value_or(1)));
@@ -86,12 +92,31 @@ void depthwise_filter(const Tensor& x, IntArrayRef size, const Tensor& grad, Int
 }
 
 const Table table{
-    {Ge{"Conv2D", {"strides", "pads", "dilations", "groups", "data_format=NCHW"}}, forward},
-    {Ge{"Conv3D", {"strides", "pads", "dilations", "groups", "data_format=NCDHW"}}, forward},
-    {Ge{"Conv2DTranspose", {"strides", "pads", "dilations", "groups", "output_padding", "data_format=NCHW"}},
+    {Ge{"Conv2D", {"strides", "pads", "dilations", "groups", "data_format=NCHW", "offset_x?=0"}}, forward},
+    {Ge{"Conv3D", {"strides", "pads", "dilations", "groups", "data_format=NCDHW", "offset_x?=0"}}, forward},
+    {Ge{"DepthwiseConv2D", {"strides", "dilations", "pads", "data_format=NCHW", "offset_x?=0"}},
+     [](const Tensor& x, const Tensor& filter, Bias bias, Bias offset, IntArrayRef strides,
+        IntArrayRef dilations, IntArrayRef pads, const Tensor& y) {
+         forward(x, filter, bias, offset, strides, pads, dilations, x.size(1), y);
+     }},
+    {Ge{"Conv2DTranspose",
+        {"strides", "pads", "dilations", "groups", "output_padding", "data_format=NCHW", "offset_x?=0"}},
      transposed},
-    {Ge{"Conv3DTranspose", {"strides", "pads", "dilations", "groups", "output_padding", "data_format=NCDHW"}},
+    {Ge{"Conv3DTranspose",
+        {"strides", "pads", "dilations", "groups", "output_padding", "data_format=NCDHW", "offset_x?=0"}},
      transposed},
+    {Ge{"Conv2DBackpropInputD",
+        {"input_size", "strides", "pads", "dilations", "groups", "data_format=NCHW"}},
+     [](const Tensor& filter, const Tensor& grad, IntArrayRef size, IntArrayRef strides, IntArrayRef pads,
+        IntArrayRef dilations, std::optional<int64_t> groups, const Tensor& y) {
+         input_gradient(size, filter, grad, strides, pads, dilations, groups, y);
+     }},
+    {Ge{"Conv2DBackpropFilterD",
+        {"filter_size", "strides", "pads", "dilations", "groups", "data_format=NCHW"}},
+     [](const Tensor& x, const Tensor& grad, IntArrayRef size, IntArrayRef strides, IntArrayRef pads,
+        IntArrayRef dilations, std::optional<int64_t> groups, const Tensor& y) {
+         filter_gradient(x, size, grad, strides, pads, dilations, groups, y);
+     }},
     {Ge{"Conv2DBackpropInput", {"strides", "pads", "dilations", "groups", "data_format=NCHW"}},
      input_gradient},
     {Ge{"Conv3DBackpropInput", {"strides", "pads", "dilations", "groups", "data_format=NCDHW"}},

@@ -17,12 +17,6 @@ void swish_grad(const Tensor& grad, const Tensor& x, const Tensor&, std::optiona
     write(grad_x, widen(grad) * (gate + scale.value_or(1) * wide * gate * (1 - gate)));
 }
 
-void batch_matmul(const Tensor& x1, const Tensor& x2, std::optional<bool> adj_x1, std::optional<bool> adj_x2,
-                  const Tensor& y) {
-    const auto operand = [](const Tensor& x, bool transposed) { return widen(transposed ? x.mT() : x); };
-    write(y, at::matmul(operand(x1, adj_x1.value_or(false)), operand(x2, adj_x2.value_or(false))));
-}
-
 // Labels are distributions over the last dimension. backprop: the gradient of the sum of losses.
 void softmax_cross_entropy(const Tensor& features, const Tensor& labels, const Tensor& loss,
                            const Tensor& backprop) {
@@ -79,11 +73,11 @@ void add_softmax_dropout_grad(const Tensor& grad, const Tensor& mask, const Tens
 
 const Table table{
     // tanhx is what the forward pass may have kept: it is a function of x.
-    {Ge{"MishGrad"}, [](const Tensor& grad, const Tensor& x, std::optional<Tensor>,
-                        const Tensor& x_grad) { write(x_grad, at::mish_backward(widen(grad), widen(x))); }},
-    {Ge{"Swish", {"scale"}}, swish},
-    {Ge{"SwishGrad", {"scale"}}, swish_grad},
-    {Ge{"BatchMatMul", {"adj_x1", "adj_x2"}}, batch_matmul},
+    Entry(Ge{"MishGrad"}, [](const Tensor& grad, const Tensor& x, std::optional<Tensor>,
+                             const Tensor& x_grad) { write(x_grad, at::mish_backward(widen(grad), widen(x))); })
+        .elementwise(),
+    Entry(Ge{"Swish", {"scale"}}, swish).elementwise(),
+    Entry(Ge{"SwishGrad", {"scale"}}, swish_grad).elementwise(),
     {Ge{"SoftmaxCrossEntropyWithLogits"}, softmax_cross_entropy},
     {Ge{"LayerNormV3", {"begin_norm_axis", "begin_params_axis", "epsilon"}}, layer_norm},
     {Ge{"AxpyWithSoftmaxAndDropOutDoMask", {"alpha", "input_keep_prob", "axis"}}, add_softmax_dropout},

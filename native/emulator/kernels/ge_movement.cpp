@@ -18,18 +18,6 @@ void slice(const Tensor& x, IntArrayRef offsets, IntArrayRef size, const Tensor&
     write(y, part);
 }
 
-// paddings: before and after, first dimension first; ATen wants the last dimension first.
-void pad(const Tensor& x, IntArrayRef paddings, const Tensor& y) {
-    TORCH_CHECK(static_cast<int64_t>(paddings.size()) == 2 * x.dim(), "takes ", 2 * x.dim(),
-                " paddings, got ", paddings.size());
-    std::vector<int64_t> reversed;
-    for (int64_t dim = x.dim() - 1; dim >= 0; --dim) {
-        reversed.push_back(paddings[2 * dim]);
-        reversed.push_back(paddings[2 * dim + 1]);
-    }
-    write(y, at::constant_pad_nd(x, reversed));
-}
-
 // The extreme value along a dimension and where it is. CANN's own kernel returns the first place among
 // equals.
 template <auto Function>
@@ -57,6 +45,9 @@ void scatter_along(const Tensor& var, const Tensor& indices, const Tensor& updat
     write(y, at::scatter(var, dim, places, values.to(var.scalar_type())));
 }
 
+void permute(const Tensor& x, IntArrayRef perm, const Tensor& y) { write(y, x.permute(perm)); }
+void tile(const Tensor& x, IntArrayRef multiples, const Tensor& y) { write(y, x.repeat(multiples)); }
+
 void view_copy(const Tensor& dst, IntArrayRef dst_size, IntArrayRef dst_stride, int64_t dst_offset,
                const Tensor& src, IntArrayRef src_size, IntArrayRef src_stride, int64_t src_offset,
                const Tensor& out) {
@@ -67,9 +58,14 @@ void view_copy(const Tensor& dst, IntArrayRef dst_size, IntArrayRef dst_stride, 
 const Table table{
     {Ge{"BroadcastTo"},
      [](const Tensor& x, IntArrayRef shape, const Tensor& y) { write(y, x.expand(shape)); }},
-    {Ge{"Transpose"}, [](const Tensor& x, IntArrayRef perm, const Tensor& y) { write(y, x.permute(perm)); }},
+    // The shape may itself be broadcast against x: the output has the shape of both.
+    {Ge{"Expand"}, [](const Tensor& x, IntArrayRef, const Tensor& y) { write(y, x.expand(y.sizes())); }},
+    {Ge{"Transpose"}, permute},
+    {Ge{"TransposeD", {"perm"}}, permute},
+    {Ge{"Permute", {"order"}}, permute},
+    {Ge{"Tile"}, tile},
+    {Ge{"TileD", {"multiples"}}, tile},
     {Ge{"Slice"}, slice},
-    {Ge{"Pad"}, pad},
     {Ge{"AsStrided"}, [](const Tensor& x, IntArrayRef size, IntArrayRef stride, int64_t offset,
                          const Tensor& y) { write(y, x.as_strided(size, stride, offset)); }},
     {Ge{"ViewCopy"}, view_copy},

@@ -67,7 +67,10 @@ Tensor& squared_difference(Tensor& out, const Tensor& a, const Tensor& b) {
 
 // 0 where the other factor (divisor) is 0, whatever stands opposite: no NaN out of 0 * inf or 0 / 0.
 Tensor multiply_no_nan(const Tensor& x, const Tensor& y) { return at::mul(x, y).masked_fill_(y == 0, 0); }
-Tensor divide_no_nan(const Tensor& x, const Tensor& y) { return at::div(x, y).masked_fill_(y == 0, 0); }
+Tensor divide_no_nan(const Tensor& x, const Tensor& y) {
+    if (!at::isIntegralType(x.scalar_type(), false)) return at::div(x, y).masked_fill_(y == 0, 0);
+    return at::div(x, y.masked_fill(y == 0, 1), "trunc").masked_fill_(y == 0, 0);
+}
 
 // CANN's numbers for rounding_mode.
 void divide(const Tensor& self, const Tensor& other, int64_t mode, const Tensor& out) {
@@ -86,6 +89,12 @@ void accumulate(const std::vector<Tensor>& tensors, const Tensor& out, F step) {
     Tensor sum = widen(tensors[0]);
     for (std::size_t i = 1; i < tensors.size(); ++i) sum = step(sum, widen(tensors[i]));
     write(out, sum);
+}
+Entry sum_of_list(Ge ge) {
+    return Entry(ge, [](const std::vector<Tensor>& tensors, std::optional<int64_t>, const Tensor& out) {
+               accumulate(tensors, out, [](const Tensor& a, const Tensor& b) { return at::add(a, b); });
+           })
+        .elementwise();
 }
 Entry sum_of_list(const char* aclnn) {
     return Entry(aclnn, [](const std::vector<Tensor>& tensors, const Tensor& out) {
@@ -109,28 +118,37 @@ const Table table{
     tensors_alpha<rsub>("aclnnRsub"),
     scalar_alpha<rsub>("aclnnRsubs"),
     tensors<add>(nullptr, "Add"),
+    tensors<add>(nullptr, "AddV2"),
     tensors<subtract>("aclnnAssignSub", "Sub"),
     tensors<squared_difference>(nullptr, "SquaredDifference"),
     Entry("aclnnAxpyV2", Ge{"AxpyV2"},
           [](const Tensor& self, const Tensor& other, const Tensor& alpha, const Tensor& out) {
               write(out, widen(self) + widen(other) * only_element(alpha, "alpha"));
-          }),
-    Entry("aclnnFusedMulAddN",
+          })
+        .elementwise(),
+    Entry("aclnnFusedMulAddN", Ge{"FusedMulAddN"},
           [](const Tensor& x1, const Tensor& x2, const Tensor& x3, const Tensor& out) {
               write(out, widen(x1) * only_element(x3, "x3") + widen(x2));
-          }),
+          })
+        .elementwise(),
 
     tensors<at::mul_out>("aclnnMul", "Mul"),
     tensor_scalar<at::mul_out>("aclnnMuls"),
     Entry("aclnnMulNoNan", Ge{"MulNoNan"},
-          [](const Tensor& x, const Tensor& y, const Tensor& out) { write(out, multiply_no_nan(x, y)); }),
+          [](const Tensor& x, const Tensor& y, const Tensor& out) { write(out, multiply_no_nan(x, y)); })
+        .elementwise(),
     Entry(Ge{"DivNoNan"},
-          [](const Tensor& x, const Tensor& y, const Tensor& out) { write(out, divide_no_nan(x, y)); }),
+          [](const Tensor& x, const Tensor& y, const Tensor& out) { write(out, divide_no_nan(x, y)); })
+        .elementwise(),
+    Entry(Ge{"Xdivy"}, [](const Tensor& x, const Tensor& y,
+                          const Tensor& out) { write(out, at::div(x, y).masked_fill_(x == 0, 0)); })
+        .elementwise(),
 
     Entry("aclnnMaskedScale", Ge{"MaskedScale", {"value"}},
           [](const Tensor& self, const Tensor& mask, double scale, const Tensor& out) {
               write(out, widen(self) * mask * scale);
-          }),
+          })
+        .elementwise(),
 
     tensors<at::div_out>("aclnnDiv", "RealDiv"),
     tensors<at::div_out>("aclnnRealDiv"),
@@ -167,6 +185,7 @@ const Table table{
     tensors<at::maximum_out>("aclnnMaximum", "Maximum"),
     tensors<at::minimum_out>("aclnnMinimum", "Minimum"),
     tensors<at::atan2_out>("aclnnAtan2", "Atan2"),
+    tensors<at::nextafter_out>(nullptr, "NextAfter"),
     tensors<at::gcd_out>("aclnnGcd"),
     tensors<at::logaddexp_out>("aclnnLogAddExp"),
     tensors<at::logaddexp2_out>("aclnnLogAddExp2"),
@@ -176,6 +195,8 @@ const Table table{
     tensors<at::special_xlog1py_out>("aclnnXlog1py", "Xlog1py"),
     tensors<at::heaviside_out>("aclnnHeaviside"),
 
+    sum_of_list(Ge{"AddN", {"N"}}),
+    sum_of_list(Ge{"AccumulateNV2", {"N"}}),
     sum_of_list("aclnnAddN"),
     sum_of_list("aclnnSum"),
     sum_of_list("aclnnSumV2"),

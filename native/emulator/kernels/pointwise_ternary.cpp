@@ -19,9 +19,11 @@ Entry multiply_add(const char* aclnn) {
 template <MultiplyAdd Function>
 Entry multiply_add(Ge ge) {
     return Entry(
-        ge, [](const Tensor& self, const Tensor& a, const Tensor& b, const Tensor& value, const Tensor& out) {
+               ge,
+               [](const Tensor& self, const Tensor& a, const Tensor& b, const Tensor& value, const Tensor& out) {
             fill(out, [&](Tensor& result) { Function(result, self, a, b, only_element(value, "value")); });
-        });
+        })
+        .elementwise();
 }
 
 void select(const Tensor& condition, const Tensor& self, const Tensor& other, const Tensor& out) {
@@ -34,6 +36,14 @@ void clamp(const Tensor& self, const std::optional<Limit>& low, const std::optio
            const Tensor& out) {
     TORCH_CHECK(low || high, "neither the lower nor the upper limit is given");
     fill(out, [&](Tensor& result) { at::clamp_out(result, self, low, high); });
+}
+
+Entry between(const char* type) {
+    return Entry(Ge{type},
+                 [](const Tensor& x, const Tensor& low, const Tensor& high, const Tensor& out) {
+                     fill(out, [&](Tensor& result) { at::clamp_out(result, x, low, high); });
+                 })
+        .elementwise();
 }
 
 template <auto Function, class Limit>
@@ -49,7 +59,7 @@ template <class Limit>
 using Bound = Tensor& (*)(Tensor&, const Tensor&, const Limit&);
 
 const Table table{
-    Entry("aclnnSWhere", Ge{"SelectV2"}, select),
+    Entry("aclnnSWhere", Ge{"SelectV2"}, select).elementwise(),
     Entry("aclnnLerp", Ge{"Lerp"},
           [](const Tensor& self, const Tensor& end, const Tensor& weight, const Tensor& out) {
               fill(out, [&](Tensor& result) { at::lerp_out(result, self, end, weight); });
@@ -77,10 +87,8 @@ const Table table{
     limit<static_cast<Bound<Scalar>>(at::clamp_max_out), Scalar>("aclnnClampMax"),
     limit<static_cast<Bound<Tensor>>(at::clamp_min_out), Tensor>("aclnnClampMinTensor"),
     limit<static_cast<Bound<Tensor>>(at::clamp_max_out), Tensor>("aclnnClampMaxTensor"),
-    Entry(Ge{"ClipByValueV2"},
-          [](const Tensor& x, const Tensor& low, const Tensor& high, const Tensor& out) {
-              fill(out, [&](Tensor& result) { at::clamp_out(result, x, low, high); });
-          }),
+    between("ClipByValue"),
+    between("ClipByValueV2"),
 };
 
 }  // namespace

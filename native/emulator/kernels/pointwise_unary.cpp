@@ -1,4 +1,6 @@
 // Operators of one tensor, element by element, and the gradients that CANN has operators for.
+#include <cmath>
+
 #include "kernels/widen.h"
 
 namespace npu::emulator {
@@ -21,15 +23,18 @@ Entry unary(const char* aclnn, const char* ge = nullptr) {
 
 template <Unary Function>
 Entry value(const char* aclnn, const char* ge = nullptr) {
-    return Entry(aclnn, Ge{ge}, [](const Tensor& self, const Tensor& out) { write(out, Function(self)); });
+    return Entry(aclnn, Ge{ge}, [](const Tensor& self, const Tensor& out) { write(out, Function(self)); })
+        .elementwise();
 }
 
 // dy times a derivative, computed in float for half and bfloat16.
 template <class F>
 Entry gradient(const char* aclnn, const char* ge, F derivative) {
-    return Entry(aclnn, Ge{ge}, [derivative](const Tensor& at, const Tensor& dy, const Tensor& out) {
-        write(out, widen(dy) * derivative(widen(at)));
-    });
+    return Entry(aclnn, Ge{ge},
+                 [derivative](const Tensor& at, const Tensor& dy, const Tensor& out) {
+                     write(out, widen(dy) * derivative(widen(at)));
+                 })
+        .elementwise();
 }
 
 Tensor& sign(Tensor& out, const Tensor& self) {
@@ -37,6 +42,24 @@ Tensor& sign(Tensor& out, const Tensor& self) {
 }
 Tensor& angle(Tensor& out, const Tensor& self) { return at::angle_out(out, self); }
 Tensor ndtri(const Tensor& self) { return at::special_ndtri(widen(self)); }
+// base^(scale * x + shift) and the logarithm to that base of scale * x + shift; -1 is e.
+void exponential(const Tensor& x, std::optional<double> base, std::optional<double> scale,
+                 std::optional<double> shift, const Tensor& y) {
+    const double by = base.value_or(-1);
+    TORCH_CHECK(by == -1 || by > 0, "base is ", by, ", it must be -1 (for e) or positive");
+    if (by == -1 && scale.value_or(1) == 1 && shift.value_or(0) == 0) return call<at::exp_out>(x, y);
+    const auto power = widen(x) * scale.value_or(1) + shift.value_or(0);
+    write(y, by == -1 ? at::exp(power) : at::pow(Scalar(by), power));
+}
+void logarithm(const Tensor& x, std::optional<double> base, std::optional<double> scale,
+               std::optional<double> shift, const Tensor& y) {
+    const double by = base.value_or(-1);
+    TORCH_CHECK(by == -1 || by > 0, "base is ", by, ", it must be -1 (for e) or positive");
+    if (by == -1 && scale.value_or(1) == 1 && shift.value_or(0) == 0) return call<at::log_out>(x, y);
+    const auto natural = at::log(widen(x) * scale.value_or(1) + shift.value_or(0));
+    write(y, by == -1 ? natural : natural / std::log(by));
+}
+
 Tensor& square(Tensor& out, const Tensor& self) { return at::mul_out(out, self, self); }
 Tensor& copy(Tensor& out, const Tensor& self) { return out.copy_(self); }
 
@@ -52,9 +75,11 @@ const Table table{
     unary<at::reciprocal_out>(nullptr, "Inv"),
 
     unary<at::exp_out>("aclnnExp"),
+    Entry(Ge{"Exp", {"base", "scale", "shift"}}, exponential).elementwise(),
     unary<at::exp2_out>("aclnnExp2"),
     unary<at::expm1_out>("aclnnExpm1", "Expm1"),
     unary<at::log_out>("aclnnLog"),
+    Entry(Ge{"Log", {"base", "scale", "shift"}}, logarithm).elementwise(),
     unary<at::log2_out>("aclnnLog2"),
     unary<at::log10_out>("aclnnLog10"),
     unary<at::log1p_out>("aclnnLog1p", "Log1p"),
@@ -92,8 +117,8 @@ const Table table{
     unary<at::round_out>("aclnnRound"),
     unary<at::round_out>(nullptr, "Rint"),
     Entry("aclnnRoundDecimals", Ge{"Round", {"decimals"}},
-          [](const Tensor& self, int64_t decimals, const Tensor& out) {
-              fill(out, [&](Tensor& result) { at::round_out(result, self, decimals); });
+          [](const Tensor& self, std::optional<int64_t> decimals, const Tensor& out) {
+              fill(out, [&](Tensor& result) { at::round_out(result, self, decimals.value_or(0)); });
           })
         .elementwise(),
 
@@ -104,7 +129,7 @@ const Table table{
     unary<at::isneginf_out>("aclnnIsNegInf", "IsNegInf"),
     unary<at::logical_not_out>("aclnnLogicalNot", "LogicalNot"),
     unary<at::bitwise_not_out>("aclnnBitwiseNot", "Invert"),
-    Entry("aclnnNanToNum",
+    Entry("aclnnNanToNum", Ge{"NanToNum", {"nan", "posinf", "neginf"}},
           [](const Tensor& self, double nan, double posinf, double neginf, const Tensor& out) {
               fill(out, [&](Tensor& result) { at::nan_to_num_out(result, self, nan, posinf, neginf); });
           })
@@ -124,6 +149,7 @@ const Table table{
 
     unary<copy>("aclnnTensorMove", "TensorMove"),
     unary<copy>(nullptr, "Identity"),
+    unary<copy>(nullptr, "StopGradient"),
 
     gradient("aclnnAcoshGrad", "AcoshGrad", [](const Tensor& y) { return at::reciprocal(at::sinh(y)); }),
     gradient("aclnnAsinGrad", "AsinGrad", [](const Tensor& x) { return at::rsqrt(1 - x * x); }),
@@ -136,7 +162,7 @@ const Table table{
           }),
     gradient("aclnnAtanGrad", "AtanGrad", [](const Tensor& x) { return at::reciprocal(1 + x * x); }),
     gradient("aclnnSqrtBackward", "SqrtGrad", [](const Tensor& y) { return at::reciprocal(2 * y); }),
-    gradient("aclnnTanhGrad", "TanhGrad", [](const Tensor& y) { return 1 - y * y; }),
+    gradient("aclnnTanhGrad", nullptr, [](const Tensor& y) { return 1 - y * y; }),
     gradient(nullptr, "ReciprocalGrad", [](const Tensor& y) { return -y * y; }),
     gradient(nullptr, "RsqrtGrad", [](const Tensor& y) { return -0.5 * y * y * y; }),
 };

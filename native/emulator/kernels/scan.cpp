@@ -18,17 +18,32 @@ void scan(const Tensor& self, int64_t dim, std::optional<ScalarType> dtype, cons
 constexpr auto cumsum = scan<static_cast<Scan>(at::cumsum), static_cast<ScanOut>(at::cumsum_out)>;
 constexpr auto cumprod = scan<static_cast<Scan>(at::cumprod), static_cast<ScanOut>(at::cumprod_out)>;
 
-// exclusive: element j is the sum of what comes before j. reverse: from the last to the first.
-void cumsum_v2(const Tensor& self, int64_t dim, bool exclusive, bool reverse, const Tensor& out) {
+// exclusive: element j is the sum (or product) of what comes before j, `empty` where nothing does. reverse:
+// from the last to the first.
+template <Scan Function>
+void running(const Tensor& self, int64_t dim, bool exclusive, bool reverse, int64_t empty,
+             const Tensor& out) {
     const auto source = reverse ? self.flip(dim) : self;
-    auto sums = at::cumsum(source, dim, out.scalar_type());
+    auto result = Function(source, dim, out.scalar_type());
     if (exclusive && self.dim() == 0) {
-        sums = at::zeros_like(sums);
+        result = at::full_like(result, empty);
     } else if (exclusive && self.size(dim) > 0) {
-        const auto zeros = at::zeros_like(sums.narrow(dim, 0, 1));
-        sums = at::cat({zeros, sums.narrow(dim, 0, sums.size(dim) - 1)}, dim);
+        const auto first = at::full_like(result.narrow(dim, 0, 1), empty);
+        result = at::cat({first, result.narrow(dim, 0, result.size(dim) - 1)}, dim);
     }
-    write(out, reverse ? sums.flip(dim) : sums);
+    write(out, reverse ? result.flip(dim) : result);
+}
+void cumsum_v2(const Tensor& self, int64_t dim, bool exclusive, bool reverse, const Tensor& out) {
+    running<static_cast<Scan>(at::cumsum)>(self, dim, exclusive, reverse, 0, out);
+}
+void ge_cumsum(const Tensor& self, int64_t dim, std::optional<bool> exclusive, std::optional<bool> reverse,
+               const Tensor& out) {
+    cumsum_v2(self, dim, exclusive.value_or(false), reverse.value_or(false), out);
+}
+void ge_cumprod(const Tensor& self, int64_t dim, std::optional<bool> exclusive, std::optional<bool> reverse,
+                const Tensor& out) {
+    running<static_cast<Scan>(at::cumprod)>(self, dim, exclusive.value_or(false), reverse.value_or(false), 1,
+                                            out);
 }
 
 template <auto Function>
@@ -51,6 +66,19 @@ const Table table{
      }},
     {"aclnnCummax", extremum<cummax>},
     {"aclnnCummin", extremum<cummin>},
+    // The axis is an input, or the first attribute.
+    {Ge{"Cumsum", {"exclusive", "reverse"}}, ge_cumsum},
+    {Ge{"CumsumD", {"axis", "exclusive", "reverse"}}, ge_cumsum},
+    {Ge{"Cumprod", {"exclusive", "reverse"}}, ge_cumprod},
+    {Ge{"CumprodD", {"axis", "exclusive", "reverse"}}, ge_cumprod},
+    {Ge{"Cummax", {"dim"}},
+     [](const Tensor& x, int64_t dim, const Tensor& y, const Tensor& places) {
+         extremum<cummax>(x, dim, y, places);
+     }},
+    {Ge{"Cummin", {"axis"}},
+     [](const Tensor& x, int64_t dim, const Tensor& y, const Tensor& places) {
+         extremum<cummin>(x, dim, y, places);
+     }},
 };
 
 }  // namespace
