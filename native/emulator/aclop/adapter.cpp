@@ -164,21 +164,30 @@ Arg coerce(const at::Tensor& tensor, char letter) {
 class Operation final : public emulator::Task {
   public:
     Operation(const Kernel& kernel, Args args, std::size_t inputs, std::size_t work)
-        : kernel_(kernel), args_(std::move(args)), inputs_(inputs), work_(work) {}
+        : kernel_(kernel), args_(std::move(args)), inputs_(inputs), work_(work) {
+        for (std::size_t i = 0; i < inputs_; ++i) reads_numbers_ = reads_numbers_ || is_number(i);
+    }
     void run() override {
+        if (!reads_numbers_) return emulator::run(kernel_, args_);
+        Args args = args_;  // a captured operator reads its numbers anew in each replay
         for (std::size_t i = 0; i < inputs_; ++i) {
-            if (auto* arg = std::get_if<TensorArg>(&args_[i]); arg && kernel_.letters[i] != 'T')
-                args_[i] = coerce(at::Tensor(arg->tensor), kernel_.letters[i]);
+            if (is_number(i)) args[i] = coerce(std::get<TensorArg>(args[i]).tensor, kernel_.letters[i]);
         }
-        emulator::run(kernel_, args_);
+        emulator::run(kernel_, args);
     }
     const char* name() const override { return kernel_.name.c_str(); }
     std::size_t work() const override { return work_; }
 
   private:
+    /// An input tensor where the kernel takes a number or a list of them.
+    bool is_number(std::size_t i) const {
+        return kernel_.letters[i] != 'T' && std::holds_alternative<TensorArg>(args_[i]);
+    }
+
     const Kernel& kernel_;
     Args args_;
     std::size_t inputs_, work_;
+    bool reads_numbers_ = false;
 };
 
 using Sinks = std::vector<c10::intrusive_ptr<FoundShape>>;
