@@ -59,7 +59,8 @@ def run(tmp_path) -> Run:
 
 
 def test_inference_equals_eager_for_new_inputs(run: Run) -> None:
-    assert run("""
+    assert (
+        run("""
 net, x, graph = network(), torch.randn(8, 16).npu(), torch.npu.NPUGraph()
 with torch.no_grad():
     on_a_side_stream(lambda: net(x))
@@ -70,15 +71,19 @@ with torch.no_grad():
         x.copy_(new); graph.replay()
         errors.append((y - net(new)).abs().max().item())
 print(json.dumps(errors))
-""") == [0.0] * 5
+""")
+        == [0.0] * 5
+    )
 
 
 @pytest.mark.parametrize("optimizer", ["SGD(p, lr=0.1, momentum=0.9)", "AdamW(p, lr=0.01, capturable=True)"])
 def test_a_training_step_equals_eager_over_several_steps(run: Run, optimizer: str) -> None:
     """Forward, backward and the optimizer in one graph; static inputs are copied in."""
-    losses, distance = run(f"""
+    losses, distance = run(
+        f"""
 make = lambda p: torch.optim.{optimizer}
-""" + """
+"""
+        + """
 eager, graphed = network(), network()
 by_eager, by_graph = make(eager.parameters()), make(graphed.parameters())
 xs = [torch.randn(8, 16).npu() for _ in range(10)]
@@ -106,7 +111,8 @@ for i in range(3, 10):
     x.copy_(xs[i]); t.copy_(ts[i]); graph.replay()
     losses.append([captured.item(), step(eager, by_eager, xs[i], ts[i]).item()])
 print(json.dumps([losses, furthest(eager.parameters(), graphed.parameters())]))
-""")
+"""
+    )
     for by_graph, by_eager in losses:
         assert by_graph == pytest.approx(by_eager, rel=1e-5)
     assert distance < 1e-6
@@ -217,7 +223,9 @@ print(json.dumps(values))
 """) == [(1 + 2 * alpha) * 10 for alpha in (1.0, 3.0, 5.0)]
 
 
-@pytest.mark.parametrize("illegal", ["(x + 1).sum().item()", "x.copy_(torch.randn(64))", "torch.npu.synchronize()"])
+@pytest.mark.parametrize(
+    "illegal", ["(x + 1).sum().item()", "x.copy_(torch.randn(64))", "torch.npu.synchronize()"]
+)
 def test_an_illegal_call_fails_the_capture_and_nothing_else(run: Run, illegal: str) -> None:
     sentence, after = run(f"""
 x, sentence = torch.ones(64, device='npu'), ''

@@ -52,7 +52,9 @@ class Bytes {
         OK(aclrtMemcpy(&value, 1, address_, 1, ACL_MEMCPY_DEVICE_TO_HOST));
         return value;
     }
-    void fill(int value, aclrtStream stream) const { OK(aclrtMemsetAsync(address_, size_, value, size_, stream)); }
+    void fill(int value, aclrtStream stream) const {
+        OK(aclrtMemsetAsync(address_, size_, value, size_, stream));
+    }
     void copy_to(const Bytes& other, aclrtStream stream) const {
         OK(aclrtMemcpyAsync(other, size_, address_, size_, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
     }

@@ -11,16 +11,17 @@ constexpr const char* kEnd = "aclmdlRICaptureEnd";
 
 aclError check_mode(aclmdlRICaptureMode mode, const char* function) {
     if (mode <= ACL_MODEL_RI_CAPTURE_MODE_RELAXED) return ACL_SUCCESS;
-    return fail(ACL_ERROR_INVALID_PARAM, std::string(function) + ": the mode is not one of aclmdlRICaptureMode");
+    return fail(ACL_ERROR_INVALID_PARAM,
+                std::string(function) + ": the mode is not one of aclmdlRICaptureMode");
 }
 
 aclError check_stream(Stream& stream) {
     Runtime& runtime = Runtime::get();
     for (void* context : runtime.contexts) {
         if (static_cast<Context*>(context)->default_stream != &stream) continue;
-        return fail(ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
-                    std::string(kBegin) +
-                        ": a context's default stream cannot be captured; create a stream for it");
+        return fail(
+            ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
+            std::string(kBegin) + ": a context's default stream cannot be captured; create a stream for it");
     }
     if (stream.graph) {
         return fail(ACL_ERROR_RT_STREAM_CAPTURED, std::string(kBegin) + ": stream " +
@@ -61,8 +62,9 @@ aclError check_groups(const Graph& graph) {
 aclError check_end(const Graph& graph) {
     if (graph.mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED && graph.thread != std::this_thread::get_id()) {
         return fail(ACL_ERROR_RT_STREAM_CAPTURE_WRONG_THREAD,
-                    std::string(kEnd) + ": only in the relaxed mode may another thread end the capture than "
-                                        "the one that began it");
+                    std::string(kEnd) +
+                        ": only in the relaxed mode may another thread end the capture than "
+                        "the one that began it");
     }
     if (graph.state == GraphState::invalid)
         return fail(ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
@@ -73,8 +75,8 @@ aclError check_end(const Graph& graph) {
 
 }  // namespace
 
-/// From here on what is launched on the stream is recorded. Errors: 107031 for a default stream, 107027 for one
-/// that is being captured.
+/// From here on what is launched on the stream is recorded. Errors: 107031 for a default stream, 107027 for
+/// one that is being captured.
 aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
     NPU_RETURN_IF_ERROR(use(kBegin));
     NPU_RETURN_IF_ERROR(check_mode(mode, kBegin));
@@ -97,9 +99,9 @@ aclError aclmdlRICaptureBegin(aclrtStream stream, aclmdlRICaptureMode mode) {
     return ACL_SUCCESS;
 }
 
-/// modelRI: the graph, ready to be replayed; nullptr where the capture failed, which ends it too. Errors: 107029
-/// for a stream that is not captured, 107036 for one that only joined, 107038, 107025 (a stream was not joined
-/// back), 107033, 507903 with the sentence of the call that made it invalid.
+/// modelRI: the graph, ready to be replayed; nullptr where the capture failed, which ends it too. Errors:
+/// 107029 for a stream that is not captured, 107036 for one that only joined, 107038, 107025 (a stream was
+/// not joined back), 107033, 507903 with the sentence of the call that made it invalid.
 aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
     NPU_RETURN_IF_ERROR(use(kEnd));
     NPU_RETURN_IF_ERROR(require(modelRI, kEnd, "modelRI"));
@@ -111,9 +113,9 @@ aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI* modelRI) {
     NPU_RETURN_IF_ERROR(runtime.find(stream, kEnd, &found));
     graph = found->graph;
     if (!graph) {
-        return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, std::string(kEnd) + ": stream " +
-                                                          std::to_string(found->id) +
-                                                          " is not being captured; call aclmdlRICaptureBegin");
+        return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+                    std::string(kEnd) + ": stream " + std::to_string(found->id) +
+                        " is not being captured; call aclmdlRICaptureBegin");
     }
     if (found->lane != 0) {
         return fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED,
@@ -150,7 +152,8 @@ aclError aclmdlRICaptureGetInfo(aclrtStream stream, aclmdlRICaptureStatus* statu
     return ACL_SUCCESS;
 }
 
-/// Sets the calling thread's mode and hands back the one before: what is forbidden to it while a capture runs.
+/// Sets the calling thread's mode and hands back the one before: what is forbidden to it while a capture
+/// runs.
 aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode* mode) {
     constexpr const char* name = "aclmdlRICaptureThreadExchangeMode";
     NPU_RETURN_IF_ERROR(require(mode, name, "mode"));

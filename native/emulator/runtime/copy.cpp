@@ -104,8 +104,7 @@ aclError allowed_now(const Copy& copy, const char* function) {
     }
     Context* context = runtime.current_context();
     if (context == nullptr) return ACL_SUCCESS;
-    NPU_RETURN_IF_ERROR(
-        refuse_unsafe(*context->device, function, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT));
+    NPU_RETURN_IF_ERROR(refuse_unsafe(*context->device, function, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT));
     return runtime.sticky(*context->device, function);
 }
 

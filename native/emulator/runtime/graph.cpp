@@ -26,7 +26,8 @@ bool put_together(DoTasks& earlier, const DoTasks& later) {
     if (earlier.tasks.size() >= kTasksInOne) return false;
     const bool small_copy = later.engine == Engine::copy && later.work <= kSmallCopyBytes;
     const bool small_start = earlier.engine == Engine::copy && earlier.work <= kSmallCopyBytes;
-    const bool fits = earlier.engine == later.engine || (earlier.engine == Engine::compute ? small_copy : small_start);
+    const bool fits =
+        earlier.engine == later.engine || (earlier.engine == Engine::compute ? small_copy : small_start);
     if (!fits) return false;
     if (later.engine == Engine::compute) earlier.engine = Engine::compute;
     earlier.tasks.insert(earlier.tasks.end(), later.tasks.begin(), later.tasks.end());
@@ -60,13 +61,15 @@ bool idle(const Graph& graph, const Captured& captured) {
 
 void make_steps(Graph& graph) {
     constexpr std::size_t kNone = SIZE_MAX;
-    std::vector<std::size_t> open(graph.lanes.size(), kNone);  // the lane's last step, if tasks can follow in it
+    std::vector<std::size_t> open(graph.lanes.size(),
+                                  kNone);  // the lane's last step, if tasks can follow in it
     for (const Captured& captured : graph.items) {
         if (idle(graph, captured)) continue;
         std::size_t& last = open[captured.lane];
         const auto* tasks = std::get_if<DoTasks>(&captured.item);
         const bool alone = tasks == nullptr || graph.tasks[tasks->tasks.front()].make;
-        if (!alone && last != kNone && put_together(std::get<DoTasks>(graph.steps[last].item), *tasks)) continue;
+        if (!alone && last != kNone && put_together(std::get<DoTasks>(graph.steps[last].item), *tasks))
+            continue;
         last = alone ? kNone : graph.steps.size();
         graph.steps.push_back(captured);
         if (tasks != nullptr)

@@ -1,10 +1,12 @@
-// Captured graphs (aclmdlRI): what streams would have done, recorded, to be put on a stream any number of times.
+// Captured graphs (aclmdlRI): what streams would have done, recorded, to be put on a stream any number of
+// times.
 //
-// A capture begins on one stream, its lane 0. A stream that waits for an event recorded in the capture joins it
-// as a further lane, and has to be joined back. Items are kept in the order of the calls, which is an order in
-// which they may run; a replay puts lane 0 on the launching stream and each other lane on a stream of the
-// graph's own, with an event of the graph's own where one lane waits for another. Neighbouring tasks of a lane
-// become one item of its stream, so a replayed task costs no lock. Replays of one graph follow each other.
+// A capture begins on one stream, its lane 0. A stream that waits for an event recorded in the capture joins
+// it as a further lane, and has to be joined back. Items are kept in the order of the calls, which is an
+// order in which they may run; a replay puts lane 0 on the launching stream and each other lane on a stream
+// of the graph's own, with an event of the graph's own where one lane waits for another. Neighbouring tasks
+// of a lane become one item of its stream, so a replayed task costs no lock. Replays of one graph follow each
+// other.
 //
 // Everything is guarded by Scheduler::mutex unless said otherwise; functions with "Needs the lock" included.
 #pragma once
@@ -35,9 +37,9 @@ using LaneClock = std::vector<uint64_t>;
 struct Lane {
     Stream* stream = nullptr;  ///< that was captured; an identity only once the capture has ended
     int32_t stream_id = 0;
-    LaneClock known;               ///< what comes before the lane's next item
-    uint64_t count = 0;            ///< items
-    Stream* own = nullptr;         ///< replays run here; nullptr: on the stream they are launched on
+    LaneClock known;        ///< what comes before the lane's next item
+    uint64_t count = 0;     ///< items
+    Stream* own = nullptr;  ///< replays run here; nullptr: on the stream they are launched on
 };
 
 struct GraphTask {
@@ -86,7 +88,7 @@ struct TaskGroup {
 
 /// New tasks for a group, collected between aclmdlRICaptureTaskUpdateBegin and End.
 struct TaskUpdate {
-    std::shared_ptr<Graph> graph;
+    std::weak_ptr<Graph> graph;  ///< weak: a stream may end, under the lock, with its update open
     TaskGroup* group;
     std::vector<std::shared_ptr<Task>> tasks;
 };
@@ -122,10 +124,10 @@ struct Graph {
     std::vector<std::unique_ptr<TaskGroup>> groups;
     std::vector<std::pair<aclrtCallback, void*>> destroy_callbacks;
 
-    std::mutex launching;                   ///< held from the making of a replay's tasks to its launch
-    std::mutex update_mutex;                ///< grouped tasks
-    std::atomic<uint64_t> launched{0};      ///< replays
-    std::atomic<uint64_t> aborted{0};       ///< replays up to this number run no further task
+    std::mutex launching;               ///< held from the making of a replay's tasks to its launch
+    std::mutex update_mutex;            ///< grouped tasks
+    std::atomic<uint64_t> launched{0};  ///< replays
+    std::atomic<uint64_t> aborted{0};   ///< replays up to this number run no further task
 };
 using GraphPtr = std::shared_ptr<Graph>;
 
@@ -146,8 +148,8 @@ aclError await_mark(Stream& stream, EventState& event, const char* function);
 /// True if the event was last recorded by a capture that still runs. Needs the lock.
 bool captured(const EventState& event);
 
-/// What must not be done with a stream, event or device that a capture uses: 107027, 107028, and the capture is
-/// invalid; success where there is no capture. Needs the lock.
+/// What must not be done with a stream, event or device that a capture uses: 107027, 107028, and the capture
+/// is invalid; success where there is no capture. Needs the lock.
 aclError refuse_captured(const Stream& stream, const char* function);
 aclError refuse_captured(const EventState& event, const char* function);
 aclError refuse_captured(const Device& device, const char* function);
@@ -172,7 +174,8 @@ void leave_capture(Graph& graph);
 /// Makes the steps and what replays need. Needs the lock.
 void compile(Graph& graph);
 
-/// Ends the captures of a device that is reset; the graphs are to be released without the lock. Needs the lock.
+/// Ends the captures of a device that is reset; the graphs are to be released without the lock. Needs the
+/// lock.
 std::vector<GraphPtr> drop_captures(Device& device);
 
 /// The graph of a handle. Takes the lock; the reference is to be released without it.

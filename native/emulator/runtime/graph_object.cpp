@@ -93,8 +93,8 @@ std::string as_text(const Graph& graph) {
     std::size_t number = 0;
     for (const Captured& captured : graph.items) {
         const Described item = std::visit(Describe{graph}, captured.item);
-        out << "  " << number++ << " stream " << graph.lanes[captured.lane].stream_id << ": " << item.name << " ("
-            << item.type << ")\n";
+        out << "  " << number++ << " stream " << graph.lanes[captured.lane].stream_id << ": " << item.name
+            << " (" << item.type << ")\n";
     }
     return out.str();
 }
@@ -108,10 +108,11 @@ std::string as_json(const Graph& graph) {
         const Captured& captured = graph.items[i];
         const Described item = std::visit(Describe{graph}, captured.item);
         const int32_t stream = graph.lanes[captured.lane].stream_id;
-        out << separator << "{\"name\": " << quoted(item.name) << ", \"ph\": \"X\", \"pid\": \"graph " << graph.id
-            << "\", \"tid\": \"stream" << stream << "\", \"ts\": " << next[captured.lane]++ << ", \"dur\": 1, "
-            << "\"args\": {\"Model Id\": " << graph.id << ", \"Stream Id\": " << stream << ", \"Task Id\": " << i
-            << ", \"Task Type\": \"" << item.type << "\"}}";
+        out << separator << "{\"name\": " << quoted(item.name) << ", \"ph\": \"X\", \"pid\": \"graph "
+            << graph.id << "\", \"tid\": \"stream" << stream << "\", \"ts\": " << next[captured.lane]++
+            << ", \"dur\": 1, "
+            << "\"args\": {\"Model Id\": " << graph.id << ", \"Stream Id\": " << stream
+            << ", \"Task Id\": " << i << ", \"Task Type\": \"" << item.type << "\"}}";
         separator = ",\n";
     }
     return (graph.items.empty() ? "[" : out.str()) + "\n]\n";
@@ -136,7 +137,8 @@ aclError aclmdlRIDestroy(aclmdlRI modelRI) {
                     std::string(name) + ": the graph is still being captured; call aclmdlRICaptureEnd first");
     }
     if (runtime.graphs.erase(modelRI) == 0)
-        return fail(ACL_ERROR_INVALID_RESOURCE_HANDLE, std::string(name) + ": the modelRI was destroyed already");
+        return fail(ACL_ERROR_INVALID_RESOURCE_HANDLE,
+                    std::string(name) + ": the modelRI was destroyed already");
     const auto callbacks = std::exchange(graph->destroy_callbacks, {});
     lock.unlock();
     for (const auto& [function, data] : callbacks) function(data);
@@ -182,8 +184,8 @@ aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t* modelRIId) {
     });
 }
 
-/// The streams that were captured, the first one first. streams: nullptr to ask for their number, else room for
-/// *numStreams.
+/// The streams that were captured, the first one first. streams: nullptr to ask for their number, else room
+/// for *numStreams.
 aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream* streams, uint32_t* numStreams) {
     constexpr const char* name = "aclmdlRIGetStreams";
     NPU_RETURN_IF_ERROR(require(numStreams, name, "numStreams"));

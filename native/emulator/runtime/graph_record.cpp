@@ -110,8 +110,9 @@ aclError record_task(Stream& stream, GraphTask task) {
 aclError record_mark(Stream& stream, EventState& event, const char* function) {
     Graph& graph = *stream.graph;
     if (event.shared) {
-        return fail_capture(graph, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                            in_capture(function, stream) + ", where events of other processes cannot be used");
+        return fail_capture(
+            graph, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+            in_capture(function, stream) + ", where events of other processes cannot be used");
     }
     if (!event.reusable) {  // CANN's rule
         return fail_capture(graph, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
@@ -137,17 +138,19 @@ bool captured(const EventState& event) {
 aclError await_mark(Stream& stream, EventState& event, const char* function) {
     if (!captured(event)) {
         if (event.recorded == 0) return ACL_SUCCESS;  // as outside of a capture: nothing to wait for
-        return fail_capture(*stream.graph, ACL_ERROR_RT_CAPTURE_DEPENDENCY,
-                            in_capture(function, stream) +
-                                " and would depend on work that is not: the event was recorded outside of the "
-                                "capture; synchronise that work before the capture begins");
+        return fail_capture(
+            *stream.graph, ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+            in_capture(function, stream) +
+                " and would depend on work that is not: the event was recorded outside of the "
+                "capture; synchronise that work before the capture begins");
     }
     const GraphPtr graph = Runtime::get().captures.at(event.graph);
     if (stream.graph && stream.graph != graph) {
         invalidate(*graph, in_capture(function, stream) + " into another graph than the event");
-        return fail_capture(*stream.graph, ACL_ERROR_STREAM_CAPTURE_CONFLICT,
-                            in_capture(function, stream) +
-                                " into another graph than the event; a graph cannot wait for a part of another");
+        return fail_capture(
+            *stream.graph, ACL_ERROR_STREAM_CAPTURE_CONFLICT,
+            in_capture(function, stream) +
+                " into another graph than the event; a graph cannot wait for a part of another");
     }
     bool drop = false;
     NPU_RETURN_IF_ERROR(recordable(*graph, function, &drop));
@@ -177,9 +180,10 @@ aclError refuse_captured(const Stream& stream, const char* function) {
 
 aclError refuse_captured(const EventState& event, const char* function) {
     if (!captured(event)) return ACL_SUCCESS;
-    const std::string sentence = std::string(function) + ": event " + std::to_string(event.id) +
-                                 " was recorded by a capture that still runs; it cannot be waited for or asked "
-                                 "by the host. The capture is invalid now";
+    const std::string sentence =
+        std::string(function) + ": event " + std::to_string(event.id) +
+        " was recorded by a capture that still runs; it cannot be waited for or asked "
+        "by the host. The capture is invalid now";
     invalidate(*Runtime::get().captures.at(event.graph), sentence);
     return fail(ACL_ERROR_RT_EVENT_CAPTURED, sentence);
 }
@@ -187,7 +191,8 @@ aclError refuse_captured(const EventState& event, const char* function) {
 aclError refuse_captured(const Device& device, const char* function) {
     aclError code = ACL_SUCCESS;
     for (const Stream* stream : device.streams) {
-        if (const aclError refused = refuse_captured(*stream, function); refused != ACL_SUCCESS) code = refused;
+        if (const aclError refused = refuse_captured(*stream, function); refused != ACL_SUCCESS)
+            code = refused;
     }
     return code;
 }
@@ -220,8 +225,7 @@ aclError refuse_pageable(aclrtStream handle, const char* function, bool target) 
     Lock lock(runtime.scheduler.mutex);
     Stream* stream = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(handle, function, &stream));
-    const aclError unsafe =
-        refuse_unsafe(*stream->device, function, ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC);
+    const aclError unsafe = refuse_unsafe(*stream->device, function, ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC);
     if (!stream->graph) return unsafe;
     if (unsafe == ACL_SUCCESS && !target) return ACL_SUCCESS;
     return fail_capture(*stream->graph, ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC,

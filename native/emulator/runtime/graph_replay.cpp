@@ -132,19 +132,21 @@ class Launch {
 
 aclError check(const Graph& graph, const Stream& stream, const char* function) {
     if (graph.state != GraphState::ready) {
-        return fail(ACL_ERROR_RT_MODEL_CAPTURED,
-                    std::string(function) + ": the graph is still being captured; call aclmdlRICaptureEnd first");
+        return fail(
+            ACL_ERROR_RT_MODEL_CAPTURED,
+            std::string(function) + ": the graph is still being captured; call aclmdlRICaptureEnd first");
     }
     NPU_RETURN_IF_ERROR(refuse_captured(stream, function));
     if (stream.device == graph.device) return ACL_SUCCESS;
-    return fail(ACL_ERROR_RT_STREAM_CONTEXT,
-                std::string(function) + ": the graph was captured on device " +
-                    std::to_string(graph.device->index) + ", the stream is of device " +
-                    std::to_string(stream.device->index));
+    return fail(ACL_ERROR_RT_STREAM_CONTEXT, std::string(function) + ": the graph was captured on device " +
+                                                 std::to_string(graph.device->index) +
+                                                 ", the stream is of device " +
+                                                 std::to_string(stream.device->index));
 }
 
 /// The stream to launch on: the handle's, or the graph's own for a synchronous run.
-aclError target_of(Graph& graph, aclrtStream handle, bool synchronous, const char* function, Stream** stream) {
+aclError target_of(Graph& graph, aclrtStream handle, bool synchronous, const char* function,
+                   Stream** stream) {
     Runtime& runtime = Runtime::get();
     if (runtime.exiting.load())
         return fail(ACL_ERROR_UNINITIALIZE, std::string(function) + ": the process is exiting");

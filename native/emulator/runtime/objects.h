@@ -114,7 +114,7 @@ struct Device {
     struct Context* primary = nullptr;
     uint64_t outstanding = 0;  ///< items enqueued and not finished, over all streams
     std::vector<std::pair<void*, std::size_t>>
-        graveyard;  ///< freed while work was outstanding: unmapped when idle
+        graveyard;                       ///< freed while work was outstanding: unmapped when idle
     std::array<uint32_t, 3> captures{};  ///< running captures, by aclmdlRICaptureMode
 };
 

@@ -105,48 +105,47 @@ bool Scheduler::blocked(Stream& stream, std::vector<Stream*>& awake) {
         where.push_back(&stream);
         return true;
     };
-    return std::visit(overloaded{
-                          [](RunTask&) { return true; },
-                          [&](RecordEvent& item) {
-                              if (item.event->shared) item.event->shared->reach(item.shared_generation);
-                              reach(*item.event, item.generation, awake);
-                              return false;
-                          },
-                          [&](WaitEvent& item) {
-                              if (!item.event->reached(item.generation)) return park(item.event->parked);
-                              --item.event->waits;
-                              return false;
-                          },
-                          [](ResetEvent& item) {
-                              if (item.event->recorded == item.generation) item.event->recorded = 0;
-                              return false;
-                          },
-                          [&](RecordNotify& item) {
-                              item.notify->set = true;
-                              unpark(item.notify->parked, awake);
-                              return false;
-                          },
-                          [&](WaitNotify& item) {
-                              if (!item.notify->set && !drops(stream)) return park(item.notify->parked);
-                              item.notify->set = false;
-                              return false;
-                          },
-                          [&](WaitFlag& item) {
-                              return !item.notify->set && !drops(stream) && park(item.notify->parked);
-                          },
-                          [](ResetFlag& item) {
-                              item.notify->set = false;
-                              return false;
-                          },
-                          [&](Callback& item) {
-                              if (drops(stream)) return false;
-                              due_[item.subscriber].push_back({item, item.blocking ? &stream : nullptr});
-                              callback_due_.notify_all();
-                              stream.busy = item.blocking;
-                              return item.blocking;
-                          },
-                      },
-                      stream.queue.front());
+    return std::visit(
+        overloaded{
+            [](RunTask&) { return true; },
+            [&](RecordEvent& item) {
+                if (item.event->shared) item.event->shared->reach(item.shared_generation);
+                reach(*item.event, item.generation, awake);
+                return false;
+            },
+            [&](WaitEvent& item) {
+                if (!item.event->reached(item.generation)) return park(item.event->parked);
+                --item.event->waits;
+                return false;
+            },
+            [](ResetEvent& item) {
+                if (item.event->recorded == item.generation) item.event->recorded = 0;
+                return false;
+            },
+            [&](RecordNotify& item) {
+                item.notify->set = true;
+                unpark(item.notify->parked, awake);
+                return false;
+            },
+            [&](WaitNotify& item) {
+                if (!item.notify->set && !drops(stream)) return park(item.notify->parked);
+                item.notify->set = false;
+                return false;
+            },
+            [&](WaitFlag& item) { return !item.notify->set && !drops(stream) && park(item.notify->parked); },
+            [](ResetFlag& item) {
+                item.notify->set = false;
+                return false;
+            },
+            [&](Callback& item) {
+                if (drops(stream)) return false;
+                due_[item.subscriber].push_back({item, item.blocking ? &stream : nullptr});
+                callback_due_.notify_all();
+                stream.busy = item.blocking;
+                return item.blocking;
+            },
+        },
+        stream.queue.front());
 }
 
 bool Scheduler::wait(Lock& lock, Stream& stream, Deadline deadline) {

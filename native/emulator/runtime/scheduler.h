@@ -33,8 +33,8 @@ class Scheduler {
     /// Appends an item to the stream and processes what became due. Needs the lock.
     void enqueue(Lock& lock, Stream& stream, Item item);
 
-    /// Runs a tiny task at once where the stream is idle, else enqueues it; `then` comes right behind it. Needs
-    /// the lock; drops it while running.
+    /// Runs a tiny task at once where the stream is idle, else enqueues it; `then` comes right behind it.
+    /// Needs the lock; drops it while running.
     void submit(Lock& lock, Stream& stream, std::unique_ptr<Task> task, Engine engine,
                 std::optional<Item> then = std::nullopt);
 

@@ -13,9 +13,11 @@ class Update final : public Task {
   public:
     explicit Update(std::shared_ptr<TaskUpdate> update) : update_(std::move(update)) {}
     void run() override {
-        std::lock_guard lock(update_->graph->update_mutex);
+        const GraphPtr graph = update_->graph.lock();
+        if (!graph) return;  // destroyed meanwhile
+        std::lock_guard lock(graph->update_mutex);
         for (std::size_t i = 0; i < update_->tasks.size(); ++i)
-            update_->graph->tasks[update_->group->tasks[i]].task.swap(update_->tasks[i]);
+            graph->tasks[update_->group->tasks[i]].task.swap(update_->tasks[i]);
     }
     const char* name() const override { return "aclmdlRICaptureTaskUpdateEnd"; }
     std::size_t work() const override { return 0; }
@@ -38,16 +40,16 @@ GraphPtr owner_of(aclrtTaskGrp handle) {
 }
 
 /// Nothing is replaced unless everything fits.
-aclError check_update(const TaskUpdate& update, const char* function) {
+aclError check_update(const TaskUpdate& update, const Graph* graph, const char* function) {
+    if (graph == nullptr) return status_error(function, "the graph of the task group was destroyed");
     const TaskGroup& group = *update.group;
     if (update.tasks.size() != group.tasks.size()) {
-        return fail(ACL_ERROR_RT_INTERNAL_ERROR, std::string(function) + ": the group has " +
-                                                     std::to_string(group.tasks.size()) + " tasks, " +
-                                                     std::to_string(update.tasks.size()) +
-                                                     " were launched to replace them");
+        return fail(ACL_ERROR_RT_INTERNAL_ERROR,
+                    std::string(function) + ": the group has " + std::to_string(group.tasks.size()) +
+                        " tasks, " + std::to_string(update.tasks.size()) + " were launched to replace them");
     }
     for (std::size_t i = 0; i < group.tasks.size(); ++i) {
-        const char* before = update.graph->tasks[group.tasks[i]].name;
+        const char* before = graph->tasks[group.tasks[i]].name;
         if (std::string_view(before) == update.tasks[i]->name()) continue;
         return fail(ACL_ERROR_RT_INTERNAL_ERROR, std::string(function) + ": task " + std::to_string(i) +
                                                      " of the group is " + before + ", it cannot become " +
@@ -76,8 +78,9 @@ aclError aclmdlRICaptureTaskGrpBegin(aclrtStream stream) {
     Stream* found = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(stream, name, &found));
     if (!found->graph) {
-        return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED,
-                    std::string(name) + ": the stream is not being captured; call aclmdlRICaptureBegin first");
+        return fail(
+            ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+            std::string(name) + ": the stream is not being captured; call aclmdlRICaptureBegin first");
     }
     if (found->group != nullptr) return status_error(name, "a task group is open on the stream already");
     auto& groups = found->graph->groups;
@@ -144,13 +147,15 @@ aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream) {
     NPU_RETURN_IF_ERROR(use(name));
     Runtime& runtime = Runtime::get();
     std::shared_ptr<TaskUpdate> update;
+    GraphPtr graph;
     Lock lock(runtime.scheduler.mutex);
     Stream* found = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(stream, name, &found));
     update = std::exchange(found->update, nullptr);
     if (!update) return status_error(name, "the stream updates no task group");
-    update->group->updating = false;
-    NPU_RETURN_IF_ERROR(check_update(*update, name));
+    graph = update->graph.lock();
+    if (graph) update->group->updating = false;
+    NPU_RETURN_IF_ERROR(check_update(*update, graph.get(), name));
     runtime.scheduler.submit(lock, *found, std::make_unique<Update>(std::move(update)), Engine::compute);
     return ACL_SUCCESS;
 }

@@ -141,34 +141,21 @@ def best_of(tries: int, work: Callable[[], None]) -> float:
 
 
 def test_a_replayed_operator_costs_less_than_a_launched_one(stream: c_void_p) -> None:
-    """200 dependent additions: launched with their second phase only, so that Python's share is small."""
+    """200 dependent additions from Python. In C++ a launch costs 0.75 to 1.2 us, a replayed one 0.5 to 0.85."""
     count, x, one = 200, torch.ones(16, device="npu"), torch.ones(16, device="npu")
     torch.npu.synchronize()
-    library = aclnn._library()
-    handles = [aclnn._argument(library, value) for value in (x, one, aclnn.Scalar(1.0), x)]
-    executors = []
 
-    def prepare() -> None:
+    def work() -> None:
         for _ in range(count):
-            size, executor = ctypes.c_uint64(), c_void_p()
-            check(library.aclnnAddGetWorkspaceSize(*handles, byref(size), byref(executor)))
-            executors.append(executor)
-
-    def run() -> None:
-        while executors:
-            library.aclnnAdd(c_void_p(), 0, executors.pop(), stream)
+            add(stream, x, one, 1.0, x)
 
     def launched() -> None:
-        run()
+        work()
         check(ACL.aclrtSynchronizeStream(stream))
 
-    times = []
-    for _ in range(5):
-        prepare()
-        times.append(best_of(1, launched))
-    prepare()
-    graph = capture(stream, run)
+    eager = best_of(5, launched)
+    graph = capture(stream, work)
     replayed = best_of(5, lambda: replay(graph, stream))
-    print("us", min(times) / count * 1e6, replayed / count * 1e6)
-    assert replayed < min(times)
+    assert x[0].item() == 1 + 10 * count
+    assert replayed < eager / 2
     check(ACL.aclmdlRIDestroy(graph))

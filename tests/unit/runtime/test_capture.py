@@ -221,7 +221,10 @@ def test_a_stream_that_was_not_joined_back(acl: Acl, graphs: Graphs) -> None:
 
 SYNCHRONOUS: dict[str, tuple[Callable[[Acl, c_void_p, c_void_p], int], int]] = {
     "aclrtSynchronizeStream": (lambda acl, s, e: acl.code("aclrtSynchronizeStream", s), STREAM_CAPTURED),
-    "aclrtStreamQuery": (lambda acl, s, e: acl.code("aclrtStreamQuery", s, byref(c_int32())), STREAM_CAPTURED),
+    "aclrtStreamQuery": (
+        lambda acl, s, e: acl.code("aclrtStreamQuery", s, byref(c_int32())),
+        STREAM_CAPTURED,
+    ),
     "aclrtDestroyStream": (lambda acl, s, e: acl.code("aclrtDestroyStream", s), STREAM_CAPTURED),
     "aclrtSynchronizeDevice": (lambda acl, s, e: acl.code("aclrtSynchronizeDevice"), STREAM_CAPTURED),
     "aclrtSynchronizeEvent": (lambda acl, s, e: acl.code("aclrtSynchronizeEvent", e), EVENT_CAPTURED),
@@ -351,7 +354,11 @@ def test_the_mode_decides_who_may_write_at_once(
 
 def test_pageable_memory_is_not_captured(acl: Acl, graphs: Graphs) -> None:
     stream, a, host = acl.stream(), acl.upload(bytes(64)), ctypes.create_string_buffer(64)
-    for mode, kind, code in ((GLOBAL, H2D, BLOCK_ASYNC), (GLOBAL, D2H, BLOCK_ASYNC), (RELAXED, D2H, BLOCK_ASYNC)):
+    for mode, kind, code in (
+        (GLOBAL, H2D, BLOCK_ASYNC),
+        (GLOBAL, D2H, BLOCK_ASYNC),
+        (RELAXED, D2H, BLOCK_ASYNC),
+    ):
         graphs.begin(stream, mode)
         target, source = (a, host) if kind == H2D else (host, a)
         assert acl.code("aclrtMemcpyAsync", target, c_size_t(64), source, c_size_t(64), kind, stream) == code
