@@ -39,7 +39,11 @@ ACL_EXTRA = [
 # The functions of libacl_op_compiler must not be found in libascendcl first.
 ELSEWHERE = {"acl_op_compiler.h"}
 ADVICE = {
-    "aclmdlRI": "It does not capture graphs; run the operators one by one.",
+    "aclmdlRI": "It captures and replays streams (aclmdlRICaptureBegin), without access to single tasks.",
+    "aclmdlRIBu": "Capture a stream instead: aclmdlRICaptureBegin.",
+    "aclmdlRICond": "Capture the branches as graphs of their own and choose between them on the host.",
+    "aclmdlRIAddCond": "Capture the branches as graphs of their own and choose between them on the host.",
+    "aclmdlRICaptureToModelRI": "Capture the branches as graphs of their own and choose between them on the host.",
     "aclmdl": "It does not run offline models; run the operators one by one.",
     "aclprof": "It has no profiler of the device; profile on a machine with CANN.",
     "acltdt": "It has no data queues between host and device; copy with aclrtMemcpyAsync.",

@@ -377,10 +377,14 @@ void Collective::run() {
 }  // namespace
 
 HcclResult enqueue(std::shared_ptr<Communicator> communicator, Request request, aclrtStream stream) {
-    const bool alone = communicator->size == 1;
-    const aclError error =
-        launch(stream, std::make_unique<Collective>(std::move(communicator), std::move(request)),
-               alone ? Engine::copy : Engine::host);
+    const Engine engine = communicator->size == 1 ? Engine::copy : Engine::host;
+    const char* function = request.function;
+    const aclError error = launch_made(
+        stream, function,
+        [communicator = std::move(communicator), request = std::move(request)] {
+            return std::make_unique<Collective>(communicator, request);
+        },
+        engine);
     return error == ACL_SUCCESS ? HCCL_SUCCESS : HCCL_E_RUNTIME;
 }
 

@@ -182,8 +182,12 @@ void Messages::run() {
 HcclResult enqueue(const char* function, std::shared_ptr<Communicator> communicator,
                    std::vector<Transfer> transfers, aclrtStream stream) {
     const Engine engine = communicator->size == 1 ? Engine::copy : Engine::host;
-    const aclError error = launch(
-        stream, std::make_unique<Messages>(function, std::move(communicator), std::move(transfers)), engine);
+    const aclError error = launch_made(
+        stream, function,
+        [function, communicator = std::move(communicator), transfers = std::move(transfers)] {
+            return std::make_unique<Messages>(function, communicator, transfers);
+        },
+        engine);
     return error == ACL_SUCCESS ? HCCL_SUCCESS : HCCL_E_RUNTIME;
 }
 

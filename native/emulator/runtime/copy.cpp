@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 
+#include "graph.h"
 #include "memory.h"
 #include "runtime.h"
 
@@ -90,8 +91,9 @@ aclError check(const Copy& copy, std::size_t limit, const char* function) {
                                              " of the destination");
 }
 
-/// The sticky error of the device that holds either address, or of the current device.
-aclError sticky_of(const Copy& copy, const char* function) {
+/// Whether the calling thread may touch the memory at once: the sticky error of the device that holds either
+/// address or of the current device, and what a running capture forbids.
+aclError allowed_now(const Copy& copy, const char* function) {
     Runtime& runtime = Runtime::get();
     const auto source = Memory::get().find(copy.source);
     const auto destination = Memory::get().find(copy.destination);
@@ -101,14 +103,16 @@ aclError sticky_of(const Copy& copy, const char* function) {
             NPU_RETURN_IF_ERROR(runtime.sticky(*found->second.device, function));
     }
     Context* context = runtime.current_context();
-    return context == nullptr ? ACL_SUCCESS : runtime.sticky(*context->device, function);
+    if (context == nullptr) return ACL_SUCCESS;
+    NPU_RETURN_IF_ERROR(refuse_unsafe(*context->device, function, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT));
+    return runtime.sticky(*context->device, function);
 }
 
 aclError copy_now(const Copy& copy, std::size_t limit, aclrtMemcpyKind kind, const char* function) {
     NPU_RETURN_IF_ERROR(use(function));
     NPU_RETURN_IF_ERROR(check(copy, limit, function));
     NPU_RETURN_IF_ERROR(resolve(&kind, copy.destination, copy.source, function));
-    if (kind != ACL_MEMCPY_HOST_TO_HOST) NPU_RETURN_IF_ERROR(sticky_of(copy, function));
+    if (kind != ACL_MEMCPY_HOST_TO_HOST) NPU_RETURN_IF_ERROR(allowed_now(copy, function));
     if (copy.bytes() > 0) copy.run();
     return ACL_SUCCESS;
 }
@@ -121,9 +125,13 @@ aclError copy_async(const Copy& copy, std::size_t limit, aclrtMemcpyKind kind, a
     NPU_RETURN_IF_ERROR(resolve(&kind, copy.destination, copy.source, function));
     auto task = std::make_unique<CopyTask>(copy, function);
     const bool from_host = kind == ACL_MEMCPY_HOST_TO_DEVICE || kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
-    if ((from_host || kind == ACL_MEMCPY_HOST_TO_HOST) && !Memory::get().find(copy.source)) task->stage();
+    const bool pageable_source =
+        (from_host || kind == ACL_MEMCPY_HOST_TO_HOST) && !Memory::get().find(copy.source);
     const bool pageable_target = (kind == ACL_MEMCPY_DEVICE_TO_HOST || kind == ACL_MEMCPY_HOST_TO_HOST) &&
                                  !Memory::get().find(copy.destination);
+    if (pageable_source || pageable_target)
+        NPU_RETURN_IF_ERROR(refuse_pageable(stream, function, pageable_target));
+    if (pageable_source) task->stage();
     NPU_RETURN_IF_ERROR(launch(stream, std::move(task), Engine::copy));
     // Pageable memory may be freed as soon as the call returns: such a copy is complete then.
     return pageable_target ? aclrtSynchronizeStream(stream) : ACL_SUCCESS;
@@ -252,7 +260,7 @@ aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count)
     NPU_RETURN_IF_ERROR(use(name));
     const Copy range = plain(devPtr, devPtr, count);
     NPU_RETURN_IF_ERROR(check(range, maxCount, name));
-    NPU_RETURN_IF_ERROR(sticky_of(range, name));
+    NPU_RETURN_IF_ERROR(allowed_now(range, name));
     if (count > 0) std::memset(devPtr, value, count);
     return ACL_SUCCESS;
 }

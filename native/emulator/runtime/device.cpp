@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "graph.h"
 #include "runtime.h"
 #include "timeout.h"
 
@@ -46,6 +47,7 @@ aclError synchronize_device(const char* function, Deadline deadline) {
     Context* context = nullptr;
     NPU_RETURN_IF_ERROR(runtime.need_context(function, &context));
     Device& device = *context->device;
+    NPU_RETURN_IF_ERROR(refuse_captured(device, function));
     for (Stream* stream : std::vector<Stream*>(device.streams)) {
         if (std::ranges::find(device.streams, stream) == device.streams.end()) continue;
         if (!runtime.scheduler.wait(lock, *stream, deadline)) {
@@ -60,9 +62,11 @@ aclError synchronize_device(const char* function, Deadline deadline) {
 aclError reset_device(int32_t index, const char* function) {
     NPU_RETURN_IF_ERROR(usable(function));
     Runtime& runtime = Runtime::get();
+    std::vector<GraphPtr> dropped;  // released without the lock
     Lock lock(runtime.scheduler.mutex);
     Device* device = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find_device(index, function, &device));
+    dropped = drop_captures(*device);
     if (device->error.code == ACL_SUCCESS) {
         for (Stream* stream : std::vector<Stream*>(device->streams)) {
             const bool alive = std::ranges::find(device->streams, stream) != device->streams.end();

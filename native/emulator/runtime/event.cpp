@@ -1,4 +1,5 @@
 // Events: a point in a stream to wait for, to query and to time.
+#include "graph.h"
 #include "ipc.h"
 #include "runtime.h"
 #include "timeout.h"
@@ -17,8 +18,6 @@ aclError create(aclrtEvent* handle, uint32_t flags, bool reusable, const char* f
         return fail(ACL_ERROR_INVALID_PARAM, std::string(function) + ": flag " + std::to_string(flags) +
                                                  " holds bits that CANN does not know");
     }
-    if ((flags & ACL_EVENT_EXTERNAL) != 0)
-        return unsupported(function, "Events of captured graphs (ACL_EVENT_EXTERNAL) need graph capture.");
     Runtime& runtime = Runtime::get();
     Lock lock(runtime.scheduler.mutex);
     Context* context = nullptr;
@@ -28,6 +27,11 @@ aclError create(aclrtEvent* handle, uint32_t flags, bool reusable, const char* f
     event->id = runtime.next_id();
     event->reusable = reusable;
     event->device = context->device;
+    if ((flags & ACL_EVENT_EXTERNAL) != 0) {
+        event->flag = std::make_shared<NotifyState>();
+        event->flag->id = event->id;
+        event->flag->device = context->device;
+    }
     *handle = event.get();
     runtime.events.emplace(event.get(), std::move(event));
     return ACL_SUCCESS;
@@ -44,13 +48,30 @@ aclError with_event(aclrtEvent handle, const char* function, const void* output,
     return access(*event);
 }
 
+/// An event that streams inside and outside of a graph share is only a flag between them.
+aclError refuse_external(const EventState& event, const char* function) {
+    if (!event.flag) return ACL_SUCCESS;
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                std::string(function) +
+                    ": an event made with ACL_EVENT_EXTERNAL cannot be waited for or asked by the host");
+}
+
+/// On a stream, or into the graph it is captured into.
+template <class Flag>
+aclError put_flag(Lock& lock, Stream& stream, Flag item, const char* function) {
+    if (stream.graph) return record_item(stream, std::move(item), function);
+    Runtime::get().scheduler.enqueue(lock, stream, std::move(item));
+    return ACL_SUCCESS;
+}
+
 /// Recorded, and the place of the last record reached.
 bool complete(const EventState& event) {
     if (event.shared) return event.shared->complete();
     return event.recorded > 0 && event.reached(event.recorded);
 }
 
-aclError record(aclrtEvent event_handle, aclrtStream stream_handle, const char* function) {
+/// visible: a captured record takes place for streams outside of the graph.
+aclError record(aclrtEvent event_handle, aclrtStream stream_handle, bool visible, const char* function) {
     NPU_RETURN_IF_ERROR(use(function));
     Runtime& runtime = Runtime::get();
     Lock lock(runtime.scheduler.mutex);
@@ -58,6 +79,10 @@ aclError record(aclrtEvent event_handle, aclrtStream stream_handle, const char* 
     Stream* stream = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(event_handle, function, &event));
     NPU_RETURN_IF_ERROR(runtime.find(stream_handle, function, &stream));
+    if (event->flag) return put_flag(lock, *stream, RecordNotify{event->flag}, function);
+    if (stream->graph && visible) return record_item(*stream, Publish{event}, function);
+    if (stream->graph) return record_mark(*stream, *event, function);
+    event->graph = 0;
     const uint64_t generation = event->recorded = ++event->generations;
     event->pending.insert(generation);
     const uint64_t shared_generation = event->shared ? event->shared->record() : 0;
@@ -74,6 +99,8 @@ aclError stream_wait(aclrtStream stream_handle, aclrtEvent event_handle, const c
     Stream* stream = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(event_handle, function, &event));
     NPU_RETURN_IF_ERROR(runtime.find(stream_handle, function, &stream));
+    if (event->flag) return put_flag(lock, *stream, WaitFlag{event->flag}, function);
+    if (stream->graph || captured(*event)) return await_mark(*stream, *event, function);
     if (event->shared) {
         runtime.scheduler.enqueue(lock, *stream, RunTask{wait_task(event->shared), Engine::host});
         return ACL_SUCCESS;
@@ -90,6 +117,8 @@ aclError synchronize(aclrtEvent handle, const char* function, Deadline deadline)
     Lock lock(runtime.scheduler.mutex);
     EventPtr event;
     NPU_RETURN_IF_ERROR(runtime.find(handle, function, &event));
+    NPU_RETURN_IF_ERROR(refuse_external(*event, function));
+    NPU_RETURN_IF_ERROR(refuse_captured(*event, function));
     bool in_time = true;
     if (event->shared) {
         lock.unlock();
@@ -104,6 +133,17 @@ aclError synchronize(aclrtEvent handle, const char* function, Deadline deadline)
                                                          " was not reached before the time-out");
     }
     return runtime.sticky(*event->device, function);
+}
+
+/// The external flags have a meaning for a captured stream only.
+aclError need_capture(aclrtStream handle, const char* function) {
+    Runtime& runtime = Runtime::get();
+    Lock lock(runtime.scheduler.mutex);
+    Stream* stream = nullptr;
+    NPU_RETURN_IF_ERROR(runtime.find(handle, function, &stream));
+    if (stream->graph) return ACL_SUCCESS;
+    return fail(ACL_ERROR_INVALID_PARAM,
+                std::string(function) + ": the external flag is for a stream that is being captured");
 }
 
 aclError need_timestamp(const EventState& event, const char* function, const char* which) {
@@ -149,14 +189,19 @@ aclError aclrtDestroyEvent(aclrtEvent event) {
 }
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
-    return record(event, stream, "aclrtRecordEvent");
+    return record(event, stream, false, "aclrtRecordEvent");
 }
 
+/// flag: ACL_EVENT_RECORD_EXTERNAL, while the stream is captured only, makes replays record the event for the
+/// streams outside of the graph.
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
-    if (flag != ACL_EVENT_RECORD_DEFAULT)
-        return unsupported("aclrtRecordEventWithFlag",
-                           "External records need graph capture; use the default flag.");
-    return record(event, stream, "aclrtRecordEventWithFlag");
+    constexpr const char* name = "aclrtRecordEventWithFlag";
+    if (flag > ACL_EVENT_RECORD_EXTERNAL)
+        return fail(ACL_ERROR_INVALID_PARAM, std::string(name) + ": flag " + std::to_string(flag) +
+                                                 " is not one of ACL_EVENT_RECORD_*");
+    const bool external = flag == ACL_EVENT_RECORD_EXTERNAL;
+    if (external) NPU_RETURN_IF_ERROR(need_capture(stream, name));
+    return record(event, stream, external, name);
 }
 
 aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
@@ -167,6 +212,8 @@ aclError aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
     Stream* target = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(event, "aclrtResetEvent", &found));
     NPU_RETURN_IF_ERROR(runtime.find(stream, "aclrtResetEvent", &target));
+    if (found->flag) return put_flag(lock, *target, ResetFlag{found->flag}, "aclrtResetEvent");
+    if (target->graph) return ACL_SUCCESS;  // as on CANN: the events of a graph reset themselves
     if (found->reusable) {
         return fail(ACL_ERROR_API_NOT_SUPPORT,
                     "aclrtResetEvent: events made by aclrtCreateEventExWithFlag are reused without a reset");
@@ -191,14 +238,18 @@ aclError aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t timeout) {
 }
 
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
-    return with_event(event, "aclrtQueryEvent", status, [&](const EventState& e) {
+    return with_event(event, "aclrtQueryEvent", status, [&](const EventState& e) -> aclError {
+        NPU_RETURN_IF_ERROR(refuse_external(e, "aclrtQueryEvent"));
+        NPU_RETURN_IF_ERROR(refuse_captured(e, "aclrtQueryEvent"));
         *status = complete(e) ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
         return ACL_SUCCESS;
     });
 }
 
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status) {
-    return with_event(event, "aclrtQueryEventStatus", status, [&](const EventState& e) {
+    return with_event(event, "aclrtQueryEventStatus", status, [&](const EventState& e) -> aclError {
+        NPU_RETURN_IF_ERROR(refuse_external(e, "aclrtQueryEventStatus"));
+        NPU_RETURN_IF_ERROR(refuse_captured(e, "aclrtQueryEventStatus"));
         *status = complete(e) ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
         return ACL_SUCCESS;
     });

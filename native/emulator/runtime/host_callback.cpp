@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "graph.h"
 #include "runtime.h"
 #include "timeout.h"
 
@@ -79,7 +80,9 @@ aclError aclrtLaunchCallback(aclrtCallback fn, void* userData, aclrtCallbackBloc
             ACL_ERROR_RT_STREAM_NO_CB_REG,
             std::string(name) + ": no thread processes this stream's callbacks; call aclrtSubscribeReport");
     }
-    runtime.scheduler.enqueue(lock, *found, Callback{fn, userData, blockType == ACL_CALLBACK_BLOCK});
+    const Callback callback{fn, userData, blockType == ACL_CALLBACK_BLOCK, found->subscriber};
+    if (found->graph) return record_item(*found, callback, name);
+    runtime.scheduler.enqueue(lock, *found, callback);
     return ACL_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -13,7 +14,8 @@
 #pragma GCC visibility push(default)
 namespace npu::emulator {
 
-/// One unit of stream-ordered work. The runtime owns it from launch() until it ran or was dropped.
+/// One unit of stream-ordered work. The runtime owns it from launch() until it ran or was dropped; where the
+/// stream is being captured, a graph owns it for as long as it may be replayed.
 class Task {
   public:
     virtual ~Task() = default;
@@ -21,6 +23,10 @@ class Task {
     /// Does the work, on an engine's thread (or the caller's, see work()). What it throws becomes the
     /// device's sticky error: the tasks after it are dropped and every synchronise or copy-out fails until
     /// aclrtResetDevice.
+    /// Repeatable: a captured task runs once per replay, on any thread, never twice at a time. So it leaves
+    /// its own arguments as they were, reads what the device computes when it runs, and holds what it needs
+    /// (handles, staged copies); device memory is the caller's to keep. A task that takes a place in some
+    /// order when it is launched (a collective among its peers' calls) is launched by launch_made().
     virtual void run() = 0;
 
     /// What error messages call it: "aclnnAdd". Must outlive the task.
@@ -45,6 +51,12 @@ enum class Engine { compute, copy, host };
 /// Appends the task to the stream (nullptr: the current context's default stream) and returns at once.
 /// Thread-safe. A non-zero code means that the task was not taken, with the reason in aclGetRecentErrMsg.
 aclError launch(aclrtStream stream, std::unique_ptr<Task> task, Engine engine = Engine::compute);
+
+using MakeTask = std::function<std::unique_ptr<Task>()>;
+
+/// launch() of a task that is good for one launch only: `make` is called now, or, where the stream is being
+/// captured, for each replay when that is put on its stream. `name` as Task::name().
+aclError launch_made(aclrtStream stream, const char* name, MakeTask make, Engine engine);
 
 /// Fails if this process cannot use the emulator: misconfigured, or forked from a process that used a device.
 aclError usable(const char* function);

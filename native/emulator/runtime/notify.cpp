@@ -1,4 +1,5 @@
 // Notifies: a stream tells another that it got somewhere; the one that waits takes the notice.
+#include "graph.h"
 #include "runtime.h"
 
 using namespace npu::emulator;
@@ -25,6 +26,7 @@ aclError enqueue(aclrtNotify handle, aclrtStream stream_handle, const char* func
     Stream* stream = nullptr;
     NPU_RETURN_IF_ERROR(find_notify(handle, function, &notify));
     NPU_RETURN_IF_ERROR(runtime.find(stream_handle, function, &stream));
+    if (stream->graph) return record_item(*stream, Item{std::move(notify)}, function);
     runtime.scheduler.enqueue(lock, *stream, Item{std::move(notify)});
     return ACL_SUCCESS;
 }

@@ -2,6 +2,7 @@
 // otherwise.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -20,6 +21,10 @@ namespace npu::emulator {
 
 struct Stream;
 struct Device;
+struct Graph;
+struct TaskGroup;
+struct TaskUpdate;
+struct NotifyState;
 
 using Clock = std::chrono::steady_clock;
 
@@ -37,12 +42,15 @@ struct EventState {
     uint32_t waits = 0;           ///< waits enqueued and not yet satisfied
     std::vector<Stream*> parked;  ///< streams whose head waits for a generation of this event
     std::shared_ptr<class SharedEvent> shared;  ///< visible to other processes, see ipc.h
+    std::shared_ptr<NotifyState> flag;  ///< ACL_EVENT_EXTERNAL: set by a record, cleared by a reset only
+    uint32_t graph = 0;                 ///< id of the graph whose capture recorded it last, 0: none
+    std::size_t point = 0;              ///< where in that graph
 
     bool reached(uint64_t generation) const { return !pending.contains(generation); }
 };
 using EventPtr = std::shared_ptr<EventState>;
 
-/// A semaphore between streams: record adds one, wait-and-reset takes it.
+/// A flag between streams: a record sets it, a wait (WaitNotify) takes it or leaves it set (WaitFlag).
 struct NotifyState {
     uint32_t id = 0;
     Device* device = nullptr;
@@ -74,14 +82,22 @@ struct RecordNotify {
 struct WaitNotify {
     NotifyPtr notify;
 };
-/// A host callback for the thread that subscribed to the stream; `blocking` holds the stream until it
-/// returned.
+struct WaitFlag {
+    NotifyPtr notify;
+};
+struct ResetFlag {
+    NotifyPtr notify;
+};
+/// A host callback for the thread that subscribed to the stream it was launched on; `blocking` holds the
+/// stream until it returned.
 struct Callback {
     void (*function)(void*);
     void* data;
     bool blocking;
+    uint64_t subscriber;
 };
-using Item = std::variant<RunTask, RecordEvent, WaitEvent, ResetEvent, RecordNotify, WaitNotify, Callback>;
+using Item = std::variant<RunTask, RecordEvent, WaitEvent, ResetEvent, RecordNotify, WaitNotify, WaitFlag,
+                          ResetFlag, Callback>;
 
 /// The first failure of a device since its last reset; see launch.h.
 struct StickyError {
@@ -98,7 +114,8 @@ struct Device {
     struct Context* primary = nullptr;
     uint64_t outstanding = 0;  ///< items enqueued and not finished, over all streams
     std::vector<std::pair<void*, std::size_t>>
-        graveyard;  ///< freed while work was outstanding: unmapped when idle
+        graveyard;                       ///< freed while work was outstanding: unmapped when idle
+    std::array<uint32_t, 3> captures{};  ///< running captures, by aclmdlRICaptureMode
 };
 
 struct Context {
@@ -127,6 +144,10 @@ struct Stream {
     std::condition_variable progress;
     uint64_t subscriber = 0;  ///< the thread that processes its callbacks (aclrtSubscribeReport)
     bool subscribed = false;
+    std::shared_ptr<Graph> graph;  ///< being captured into it: what is launched is recorded, see graph.h
+    uint32_t lane = 0;             ///< its place among the graph's streams
+    TaskGroup* group = nullptr;    ///< open task group of the capture
+    std::shared_ptr<TaskUpdate> update;  ///< collects what replaces the tasks of a group
 
     bool idle() const { return !busy && queue.empty(); }
 };

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "launch.h"
+#include "graph.h"
 
 namespace npu::emulator {
 namespace {
@@ -28,7 +28,11 @@ bool on_launch_thread() {
 }
 
 aclError refuse(aclrtStream stream, aclError code, std::string sentence) {
-    if (!on_launch_thread()) return fail(code, std::move(sentence));
+    if (!on_launch_thread()) {
+        invalidate_capture(stream, sentence);
+        return fail(code, std::move(sentence));
+    }
+    if (invalidate_capture(stream, sentence)) return ACL_SUCCESS;  // the end of the capture says it
     return launch(stream, std::make_unique<Refused>(code, std::move(sentence)));
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 
+#include "graph.h"
+
 namespace npu::emulator {
 
 namespace {
@@ -51,6 +53,12 @@ Stream* Runtime::new_stream(Device& device, uint32_t priority, uint32_t flags) {
     device.streams.push_back(stream.get());
     streams.insert(stream.get());
     return stream.release();
+}
+
+Stream* Runtime::hidden_stream(Device& device) {
+    Stream* stream = new_stream(device, 0, 0);
+    streams.erase(stream);
+    return stream;
 }
 
 Context* Runtime::new_context(Device& device) {
@@ -162,8 +170,33 @@ aclError launch(aclrtStream handle, std::unique_ptr<Task> task, Engine engine) {
     }
     Stream* stream = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(handle, task->name(), &stream));
-    runtime.scheduler.submit(lock, *stream, std::move(task), engine);
+    return append(lock, *stream, std::move(task), engine);
+}
+
+aclError append(Lock& lock, Stream& stream, std::unique_ptr<Task> task, Engine engine) {
+    if (stream.graph) {
+        const char* name = task->name();
+        const std::size_t work = task->work();
+        return record_task(stream, {std::move(task), nullptr, name, engine, work});
+    }
+    if (stream.update) return collect_update(stream, std::move(task));
+    Runtime::get().scheduler.submit(lock, stream, std::move(task), engine);
     return ACL_SUCCESS;
+}
+
+aclError launch_made(aclrtStream handle, const char* name, MakeTask make, Engine engine) {
+    NPU_RETURN_IF_ERROR(use(name));
+    Runtime& runtime = Runtime::get();
+    {
+        Lock lock(runtime.scheduler.mutex);
+        Stream* stream = nullptr;
+        NPU_RETURN_IF_ERROR(runtime.find(handle, name, &stream));
+        if (stream->graph) {
+            stream->graph->makes = true;
+            return record_task(*stream, {nullptr, std::move(make), name, engine, SIZE_MAX});
+        }
+    }
+    return launch(handle, make(), engine);
 }
 
 }  // namespace npu::emulator

@@ -27,13 +27,17 @@ class Runtime {
     std::unordered_set<void*> contexts;
     std::unordered_map<void*, EventPtr> events;
     std::unordered_map<void*, NotifyPtr> notifies;
-    std::atomic<bool> initialized{false};   ///< between aclInit and aclFinalize
-    int32_t default_device = -1;            ///< aclInit's defaultDevice, -1: none
+    std::unordered_map<void*, std::shared_ptr<Graph>> graphs;
+    std::unordered_map<uint32_t, std::shared_ptr<Graph>> captures;  ///< that run, by the graph's id
+    std::atomic<bool> initialized{false};                           ///< between aclInit and aclFinalize
+    int32_t default_device = -1;                                    ///< aclInit's defaultDevice, -1: none
     std::atomic<bool> used{false};          ///< a device was set or allocated on: not usable after a fork
     std::atomic<bool> exiting{false};       ///< the process's exit handlers run: nothing is launched any more
     std::atomic<bool> lost_in_fork{false};  ///< this process is a fork of one that used a device
 
     Stream* new_stream(Device& device, uint32_t priority, uint32_t flags);
+    /// A stream that no handle leads to.
+    Stream* hidden_stream(Device& device);
     Context* primary_context(Device& device);
     Context* new_context(Device& device);
 

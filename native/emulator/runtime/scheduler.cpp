@@ -36,19 +36,22 @@ void Scheduler::enqueue(Lock&, Stream& stream, Item item) {
     if (!stream.busy && !stream.parked) advance(&stream);
 }
 
-void Scheduler::submit(Lock& lock, Stream& stream, std::unique_ptr<Task> task, Engine engine) {
+void Scheduler::submit(Lock& lock, Stream& stream, std::unique_ptr<Task> task, Engine engine,
+                       std::optional<Item> then) {
     const bool tiny = engine != Engine::host && stream.idle() && task->work() <= kInlineBytes;
-    if (!tiny || drops(stream)) return enqueue(lock, stream, RunTask{std::move(task), engine});
-    stream.queue.push_back(RunTask{std::move(task), engine});
-    ++stream.enqueued;
-    ++stream.device->outstanding;
-    stream.busy = true;
+    if (!tiny || drops(stream)) {
+        enqueue(lock, stream, RunTask{std::move(task), engine});
+        if (then) enqueue(lock, stream, std::move(*then));
+        return;
+    }
+    stream.busy = true;  // so that neither item is processed before the task ran here
+    enqueue(lock, stream, RunTask{std::move(task), engine});
+    if (then) enqueue(lock, stream, std::move(*then));
     ++inline_running_;
     run_head(lock, stream);
     if (--inline_running_ == 0 && stopping_) engine_ended_.notify_all();
 }
 
-/// True if tasks of this stream are not run any more: its device failed, and the stream stops on failure.
 bool Scheduler::drops(const Stream& stream) const {
     const Device& device = *stream.device;
     return stopping_ || device.abandoning ||
@@ -102,41 +105,47 @@ bool Scheduler::blocked(Stream& stream, std::vector<Stream*>& awake) {
         where.push_back(&stream);
         return true;
     };
-    return std::visit(overloaded{
-                          [](RunTask&) { return true; },
-                          [&](RecordEvent& item) {
-                              if (item.event->shared) item.event->shared->reach(item.shared_generation);
-                              reach(*item.event, item.generation, awake);
-                              return false;
-                          },
-                          [&](WaitEvent& item) {
-                              if (!item.event->reached(item.generation)) return park(item.event->parked);
-                              --item.event->waits;
-                              return false;
-                          },
-                          [](ResetEvent& item) {
-                              if (item.event->recorded == item.generation) item.event->recorded = 0;
-                              return false;
-                          },
-                          [&](RecordNotify& item) {
-                              item.notify->set = true;
-                              unpark(item.notify->parked, awake);
-                              return false;
-                          },
-                          [&](WaitNotify& item) {
-                              if (!item.notify->set && !drops(stream)) return park(item.notify->parked);
-                              item.notify->set = false;
-                              return false;
-                          },
-                          [&](Callback& item) {
-                              if (drops(stream)) return false;
-                              due_[stream.subscriber].push_back({item, item.blocking ? &stream : nullptr});
-                              callback_due_.notify_all();
-                              stream.busy = item.blocking;
-                              return item.blocking;
-                          },
-                      },
-                      stream.queue.front());
+    return std::visit(
+        overloaded{
+            [](RunTask&) { return true; },
+            [&](RecordEvent& item) {
+                if (item.event->shared) item.event->shared->reach(item.shared_generation);
+                reach(*item.event, item.generation, awake);
+                return false;
+            },
+            [&](WaitEvent& item) {
+                if (!item.event->reached(item.generation)) return park(item.event->parked);
+                --item.event->waits;
+                return false;
+            },
+            [](ResetEvent& item) {
+                if (item.event->recorded == item.generation) item.event->recorded = 0;
+                return false;
+            },
+            [&](RecordNotify& item) {
+                item.notify->set = true;
+                unpark(item.notify->parked, awake);
+                return false;
+            },
+            [&](WaitNotify& item) {
+                if (!item.notify->set && !drops(stream)) return park(item.notify->parked);
+                item.notify->set = false;
+                return false;
+            },
+            [&](WaitFlag& item) { return !item.notify->set && !drops(stream) && park(item.notify->parked); },
+            [](ResetFlag& item) {
+                item.notify->set = false;
+                return false;
+            },
+            [&](Callback& item) {
+                if (drops(stream)) return false;
+                due_[item.subscriber].push_back({item, item.blocking ? &stream : nullptr});
+                callback_due_.notify_all();
+                stream.busy = item.blocking;
+                return item.blocking;
+            },
+        },
+        stream.queue.front());
 }
 
 bool Scheduler::wait(Lock& lock, Stream& stream, Deadline deadline) {
@@ -218,11 +227,13 @@ void Scheduler::abandon(Lock& lock, Device& device) {
     }
     for (Stream* stream : std::vector<Stream*>(device.streams)) {
         if (!stream->parked) continue;
-        if (auto* head = std::get_if<WaitNotify>(&stream->queue.front())) {
-            std::erase(head->notify->parked, stream);
-            stream->parked = false;
-            advance(stream);
-        }
+        NotifyState* notify = nullptr;
+        if (auto* head = std::get_if<WaitNotify>(&stream->queue.front())) notify = head->notify.get();
+        if (auto* head = std::get_if<WaitFlag>(&stream->queue.front())) notify = head->notify.get();
+        if (notify == nullptr) continue;
+        std::erase(notify->parked, stream);
+        stream->parked = false;
+        advance(stream);
     }
     for (Stream* stream : std::vector<Stream*>(device.streams)) {
         if (std::ranges::find(device.streams, stream) != device.streams.end())

@@ -33,9 +33,14 @@ class Scheduler {
     /// Appends an item to the stream and processes what became due. Needs the lock.
     void enqueue(Lock& lock, Stream& stream, Item item);
 
-    /// Runs a tiny task at once where the stream is idle, else enqueues it. Needs the lock; drops it while
-    /// running.
-    void submit(Lock& lock, Stream& stream, std::unique_ptr<Task> task, Engine engine);
+    /// Runs a tiny task at once where the stream is idle, else enqueues it; `then` comes right behind it.
+    /// Needs the lock; drops it while running.
+    void submit(Lock& lock, Stream& stream, std::unique_ptr<Task> task, Engine engine,
+                std::optional<Item> then = std::nullopt);
+
+    /// True if tasks of this stream are not run any more: its device failed and the stream stops on failure,
+    /// or everything is being dropped. Needs the lock.
+    bool drops(const Stream& stream) const;
 
     /// Waits until all that was enqueued before the call has finished; false: the deadline passed first.
     bool wait(Lock& lock, Stream& stream, Deadline deadline);
@@ -83,7 +88,6 @@ class Scheduler {
     void serve(Engine engine);
     void run_head(Lock& lock, Stream& stream);
     std::optional<StickyError> run(Task& task);
-    bool drops(const Stream& stream) const;
     void release_if_drained(Stream* stream);
 
     std::array<EngineState, 3> engines_;

@@ -1,4 +1,5 @@
 // Streams: creation, attributes, waiting.
+#include "graph.h"
 #include "runtime.h"
 #include "timeout.h"
 
@@ -37,6 +38,7 @@ aclError destroy(aclrtStream handle, const char* function) {
                         std::string(function) + ": a context's default stream ends with its context");
         }
     }
+    NPU_RETURN_IF_ERROR(refuse_captured(*stream, function));
     runtime.streams.erase(handle);
     runtime.scheduler.release(stream);
     return ACL_SUCCESS;
@@ -48,6 +50,7 @@ aclError synchronize(aclrtStream handle, const char* function, Deadline deadline
     Lock lock(runtime.scheduler.mutex);
     Stream* stream = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(handle, function, &stream));
+    NPU_RETURN_IF_ERROR(refuse_captured(*stream, function));
     const Device& device = *stream->device;
     const int32_t id = stream->id;
     if (!runtime.scheduler.wait(lock, *stream, deadline)) {
@@ -111,7 +114,8 @@ aclError aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) 
 }
 
 aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
-    return with_stream(stream, "aclrtStreamQuery", status, [&](Stream& s) {
+    return with_stream(stream, "aclrtStreamQuery", status, [&](Stream& s) -> aclError {
+        NPU_RETURN_IF_ERROR(refuse_captured(s, "aclrtStreamQuery"));
         *status = s.idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
         return ACL_SUCCESS;
     });

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <thread>
 
+#include "graph.h"
 #include "runtime.h"
 
 using namespace npu::emulator;
@@ -92,6 +93,5 @@ aclError aclrtValueWait(void* devAddr, uint64_t value, uint32_t flag, aclrtStrea
     Stream* found = nullptr;
     NPU_RETURN_IF_ERROR(runtime.find(stream, name, &found));
     auto task = std::make_unique<WaitValue>(devAddr, value, flag, *found->device);
-    runtime.scheduler.submit(lock, *found, std::move(task), Engine::host);
-    return ACL_SUCCESS;
+    return append(lock, *found, std::move(task), Engine::host);
 }

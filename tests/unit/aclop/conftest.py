@@ -54,7 +54,8 @@ class Door:
         for kind, key, *value in attributes:
             assert getattr(self.acl, f"aclopSetAttr{kind}")(attr, key.encode(), *value) == 0
         stream = torch.npu.current_stream()
-        stream.synchronize()
+        if not torch.npu.is_current_stream_capturing():
+            stream.synchronize()
         run = getattr(self.compiler, "aclopCompileAndExecute" + ("V2" if version == 2 else ""))
         code = run(
             *(name.encode(), len(inputs), pointers[0], pointers[1], len(outputs), pointers[2], pointers[3]),

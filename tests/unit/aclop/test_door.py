@@ -44,6 +44,18 @@ def test_a_value_on_the_device_is_read_when_the_operator_runs(door):
     assert torch.equal(y.cpu(), torch.arange(6.0).view(2, 3).t())
 
 
+def test_a_captured_operator_reads_values_on_the_device_in_each_replay(door):
+    x, y, perm = torch.arange(9.0, device="npu").view(3, 3), npu(3, 3), torch.tensor([1, 0], device="npu")
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        assert door("Transpose", [x, perm], [y]) == 0
+    graph.replay()
+    assert torch.equal(y.cpu(), torch.arange(9.0).view(3, 3).t())
+    perm.copy_(torch.tensor([0, 1]))
+    graph.replay()
+    assert torch.equal(y.cpu(), torch.arange(9.0).view(3, 3))
+
+
 def test_a_descriptor_may_be_destroyed_while_the_operator_waits(door):
     x, y = torch.ones(1000, 1000, device="npu"), npu(1000, 1000)
     for _ in range(20):  # conftest's door destroys everything as soon as the call returns

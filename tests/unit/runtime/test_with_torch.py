@@ -202,16 +202,6 @@ def test_profiling_the_device_is_refused_by_name(python: Python) -> None:
     assert "aclprofInit is not implemented by the host emulator of CANN" in done.stderr
 
 
-def test_capturing_a_graph_is_refused_by_name(torch_run) -> None:
-    out = torch_run(
-        "graph = torch.npu.NPUGraph()\n"
-        "try:\n"
-        "    with torch.npu.graph(graph): torch.ones(2, device='npu') + 1\n"
-        "except RuntimeError as error: print('aclmdlRICaptureBegin is not implemented' in str(error))"
-    )
-    assert out == "True"
-
-
 def test_a_group_of_one_rank(torch_run) -> None:
     out = torch_run(
         "import torch.distributed as dist\n"
