@@ -148,7 +148,7 @@ void OpExecutor::fill(const Argument& argument, std::size_t index, Slot& slot) c
         else
             slot.float64 = *number;
     } else if (real) {
-        refuse(index, "an integer was given, which only the caller can say the meaning of: pass a real number");
+        refuse(index, "an integer was given");
     } else if (const auto* integer = std::get_if<int64_t>(&argument)) {
         if (*integer < wanted.least || (*integer > 0 && static_cast<uint64_t>(*integer) > wanted.greatest))
             refuse(index, std::to_string(*integer) + " is out of its range");
