@@ -28,6 +28,8 @@ Error::Error(Family family, int64_t code, std::string_view call, std::string_vie
               Parts parts;
               parts.name = family == Family::hccl ? hccl_result_name(code) : error_name(code);
               parts.detail = recent_message();
+              const std::string repeated = parts.name + " (" + std::to_string(code) + "): ";
+              if (parts.detail.starts_with(repeated)) parts.detail.erase(0, repeated.size());
               parts.sentence = std::string(doing) + ": " + std::string(call) + " answered " + parts.name +
                                " (" + std::to_string(code) + ")";
               if (!parts.detail.empty()) parts.sentence += ": " + parts.detail;
