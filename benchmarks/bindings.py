@@ -79,7 +79,9 @@ def add_by_ctypes() -> Callable[[], None]:
     def tensor(address: ctypes.c_void_p) -> ctypes.c_void_p:
         dims = ctypes.c_uint64(1)
         return ctypes.c_void_p(
-            ops.aclCreateTensor(shape, dims, ACL_FLOAT, strides, nothing, ACL_FORMAT_ND, storage, dims, address)
+            ops.aclCreateTensor(
+                shape, dims, ACL_FLOAT, strides, nothing, ACL_FORMAT_ND, storage, dims, address
+            )
         )
 
     def work() -> None:

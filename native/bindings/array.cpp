@@ -14,15 +14,19 @@ using Shape = std::vector<int64_t>;
 int64_t product(const Shape& shape) {
     int64_t result = 1;
     for (int64_t extent : shape) {
-        if (extent < 0) throw std::invalid_argument("a shape has no negative extents, and this one has " + std::to_string(extent));
-        if (__builtin_mul_overflow(result, extent, &result)) throw std::invalid_argument("an array of that shape is too large");
+        if (extent < 0)
+            throw std::invalid_argument("a shape has no negative extents, and this one has " +
+                                        std::to_string(extent));
+        if (__builtin_mul_overflow(result, extent, &result))
+            throw std::invalid_argument("an array of that shape is too large");
     }
     return result;
 }
 
 const DType* dtype_from(int code) {
     const DType* dtype = find_dtype(static_cast<aclDataType>(code));
-    if (dtype == nullptr) throw std::invalid_argument("arrays cannot have aclDataType " + std::to_string(code));
+    if (dtype == nullptr)
+        throw std::invalid_argument("arrays cannot have aclDataType " + std::to_string(code));
     return dtype;
 }
 
@@ -56,7 +60,8 @@ int64_t reach(const Shape& shape, const Shape& strides) {
 Array view_of(const Array& base, int64_t offset, Shape shape, Shape strides, int dtype_code) {
     const DType* dtype = dtype_from(dtype_code);
     product(shape);
-    if (strides.size() != shape.size()) throw std::invalid_argument("a view needs one stride for each extent");
+    if (strides.size() != shape.size())
+        throw std::invalid_argument("a view needs one stride for each extent");
     for (int64_t stride : strides)
         if (stride < 0) throw std::invalid_argument("the operators of CANN take no negative strides");
     const auto available = reach(base.shape, base.strides) * static_cast<int64_t>(base.dtype->size);
@@ -104,8 +109,9 @@ bool Array::contiguous() const {
 void use_after_writes(const Array& array, const std::shared_ptr<Stream>& stream, const char* what) {
     const Storage& storage = *array.storage;
     if (storage.device != stream->device())
-        throw std::invalid_argument(std::string(what) + " is on npu:" + std::to_string(storage.device) + ", the stream on npu:" +
-                                    std::to_string(stream->device()) + "; copy it there with .to()");
+        throw std::invalid_argument(std::string(what) + " is on npu:" + std::to_string(storage.device) +
+                                    ", the stream on npu:" + std::to_string(stream->device()) +
+                                    "; copy it there with .to()");
     if (storage.stream == stream || storage.stream->closed()) return;
     if (storage.stream->handle() != stream->handle()) wait_for(*storage.stream, *stream);
 }
@@ -119,12 +125,15 @@ void used_on(const Array& array, const std::shared_ptr<Stream>& stream, bool wri
 void bind_array(py::module_& module) {
     py::class_<Array, std::shared_ptr<Array>>(module, "Array")
         .def(py::init(&empty), py::arg("shape"), py::arg("dtype_code"), py::arg("stream"))
-        .def(py::init(&view_of), py::arg("base"), py::arg("offset"), py::arg("shape"), py::arg("strides"), py::arg("dtype_code"))
+        .def(py::init(&view_of), py::arg("base"), py::arg("offset"), py::arg("shape"), py::arg("strides"),
+             py::arg("dtype_code"))
         .def(py::init(&from_dlpack), py::arg("capsule"), py::arg("stream"))
-        .def_property_readonly("address", [](const Array& a) { return reinterpret_cast<uintptr_t>(a.address); })
+        .def_property_readonly("address",
+                               [](const Array& a) { return reinterpret_cast<uintptr_t>(a.address); })
         .def_property_readonly("dtype_code", [](const Array& a) { return static_cast<int>(a.dtype->acl); })
         .def_property_readonly("shape", [](const Array& a) { return py::tuple(py::cast(a.shape)); })
-        .def_property_readonly("element_strides", [](const Array& a) { return py::tuple(py::cast(a.strides)); })
+        .def_property_readonly("element_strides",
+                               [](const Array& a) { return py::tuple(py::cast(a.strides)); })
         .def_property_readonly("size", &Array::size)
         .def_property_readonly("itemsize", [](const Array& a) { return a.dtype->size; })
         .def_property_readonly("contiguous", &Array::contiguous)
@@ -132,9 +141,12 @@ void bind_array(py::module_& module) {
         .def_property_readonly("owned", [](const Array& a) { return a.storage->block != nullptr; })
         .def_property_readonly("read_only", [](const Array& a) { return a.storage->read_only; })
         .def_property_readonly("stream", [](const Array& a) { return a.storage->stream; })
-        .def("use_after_writes",
-             [](const Array& a, const std::shared_ptr<Stream>& stream) { use_after_writes(a, stream, "the array"); },
-             py::arg("stream"))
+        .def(
+            "use_after_writes",
+            [](const Array& a, const std::shared_ptr<Stream>& stream) {
+                use_after_writes(a, stream, "the array");
+            },
+            py::arg("stream"))
         .def("used_on", &used_on, py::arg("stream"), py::arg("written"))
         .def("to_dlpack", &to_dlpack, py::arg("versioned"));
     py::list table;

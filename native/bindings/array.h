@@ -12,7 +12,8 @@
 
 namespace npu::bindings {
 
-/// Memory and the stream whose work wrote it last. Shared by an array and its views; changed with the GIL held.
+/// Memory and the stream whose work wrote it last. Shared by an array and its views; changed with the GIL
+/// held.
 struct Storage {
     std::shared_ptr<void> owner;         ///< keeps the memory: a pool's block, or another framework's tensor
     std::shared_ptr<cann::Block> block;  ///< null for memory of another framework
@@ -35,7 +36,8 @@ struct Array {
 /// Row-major strides, in elements.
 std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape);
 
-/// Makes work on `stream` run after what wrote the array. Throws std::invalid_argument: it is on another device.
+/// Makes work on `stream` run after what wrote the array. Throws std::invalid_argument: it is on another
+/// device.
 void use_after_writes(const Array& array, const std::shared_ptr<cann::Stream>& stream, const char* what);
 /// Tells, after work on `stream` was put there, that it uses the array. With the GIL held.
 void used_on(const Array& array, const std::shared_ptr<cann::Stream>& stream, bool written);

@@ -1,5 +1,5 @@
-// The parts of npu_common._cann; each binds what its name says. Objects hold shared pointers, so that the order in which
-// Python lets go of them does not matter. Whatever may wait releases the GIL first.
+// The parts of npu_common._cann; each binds what its name says. Objects hold shared pointers, so that the
+// order in which Python lets go of them does not matter. Whatever may wait releases the GIL first.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -25,7 +25,8 @@ void bind_communicator(py::module_& module);
 /// Throws std::invalid_argument: negative.
 inline std::optional<cann::Milliseconds> timeout_from(std::optional<double> seconds) {
     if (!seconds) return std::nullopt;
-    if (!(*seconds >= 0) || *seconds > 2e6) throw std::invalid_argument("a timeout is between 0 and 2e6 seconds");
+    if (!(*seconds >= 0) || *seconds > 2e6)
+        throw std::invalid_argument("a timeout is between 0 and 2e6 seconds");
     return std::chrono::ceil<cann::Milliseconds>(std::chrono::duration<double>(*seconds));
 }
 

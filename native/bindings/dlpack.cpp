@@ -44,28 +44,33 @@ py::capsule export_as(const Array& array) {
 }
 
 template <typename T>
-Array take_over(const py::capsule& capsule, T* managed, bool read_only, const std::shared_ptr<cann::Stream>& stream) {
+Array take_over(const py::capsule& capsule, T* managed, bool read_only,
+                const std::shared_ptr<cann::Stream>& stream) {
     const dlpack::Tensor& tensor = managed->tensor;
     if (tensor.device.type != dlpack::kExtDev)
-        throw std::invalid_argument("the tensor is on a device of DLPack's type " + std::to_string(tensor.device.type) +
-                                    ", and an NPU is 12 (kDLExtDev); copy host data with npu_common.runtime.asarray");
+        throw std::invalid_argument(
+            "the tensor is on a device of DLPack's type " + std::to_string(tensor.device.type) +
+            ", and an NPU is 12 (kDLExtDev); copy host data with npu_common.runtime.asarray");
     if (tensor.device.id != stream->device())
-        throw std::invalid_argument("the tensor is on npu:" + std::to_string(tensor.device.id) + ", the stream on npu:" +
-                                    std::to_string(stream->device()));
+        throw std::invalid_argument("the tensor is on npu:" + std::to_string(tensor.device.id) +
+                                    ", the stream on npu:" + std::to_string(stream->device()));
     const cann::DType* dtype = cann::find_dtype_of_dlpack(tensor.dtype.code, tensor.dtype.bits);
     if (dtype == nullptr || tensor.dtype.lanes != 1)
-        throw std::invalid_argument("arrays cannot have DLPack's type code " + std::to_string(tensor.dtype.code) + " with " +
-                                    std::to_string(tensor.dtype.bits) + " bits and " + std::to_string(tensor.dtype.lanes) + " lanes");
+        throw std::invalid_argument(
+            "arrays cannot have DLPack's type code " + std::to_string(tensor.dtype.code) + " with " +
+            std::to_string(tensor.dtype.bits) + " bits and " + std::to_string(tensor.dtype.lanes) + " lanes");
     std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.ndim);
-    std::vector<int64_t> strides =
-        tensor.strides == nullptr ? contiguous_strides(shape) : std::vector<int64_t>(tensor.strides, tensor.strides + tensor.ndim);
+    std::vector<int64_t> strides = tensor.strides == nullptr
+                                       ? contiguous_strides(shape)
+                                       : std::vector<int64_t>(tensor.strides, tensor.strides + tensor.ndim);
     void* address = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
     // From here on the memory is ours to let go of.
     if (PyCapsule_SetName(capsule.ptr(), dlpack::used_name_of(managed)) != 0) throw py::error_already_set();
     std::shared_ptr<void> owner(managed, [](T* taken) {
         if (taken->deleter != nullptr) taken->deleter(taken);
     });
-    auto storage = std::make_shared<Storage>(Storage{std::move(owner), nullptr, stream, tensor.device.id, read_only});
+    auto storage =
+        std::make_shared<Storage>(Storage{std::move(owner), nullptr, stream, tensor.device.id, read_only});
     return {std::move(storage), address, dtype, std::move(shape), std::move(strides)};
 }
 
@@ -79,13 +84,16 @@ Array from_dlpack(const py::capsule& capsule, const std::shared_ptr<cann::Stream
     constexpr const dlpack::Versioned* versioned = nullptr;
     constexpr const dlpack::Managed* first = nullptr;
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::name_of(versioned))) {
-        auto* managed = static_cast<dlpack::Versioned*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::name_of(versioned)));
+        auto* managed =
+            static_cast<dlpack::Versioned*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::name_of(versioned)));
         if (managed->major != 1)
-            throw std::invalid_argument("the tensor comes in DLPack's version " + std::to_string(managed->major) + "; version 1 is known here");
+            throw std::invalid_argument("the tensor comes in DLPack's version " +
+                                        std::to_string(managed->major) + "; version 1 is known here");
         return take_over(capsule, managed, (managed->flags & dlpack::kReadOnly) != 0, stream);
     }
     if (PyCapsule_IsValid(capsule.ptr(), dlpack::name_of(first))) {
-        auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::name_of(first)));
+        auto* managed =
+            static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), dlpack::name_of(first)));
         return take_over(capsule, managed, false, stream);
     }
     throw std::invalid_argument("the capsule holds no DLPack tensor, or it was taken over before");

@@ -19,9 +19,9 @@ PyObject* make(py::module_& module, const char* name, py::object bases, const ch
 }
 
 void raise(const cann::Error& error) {
-    PyObject* type = error.out_of_memory()                      ? types.memory
+    PyObject* type = error.out_of_memory()                  ? types.memory
                      : error.family() == cann::Family::hccl ? types.hccl
-                                                                : types.error;
+                                                            : types.error;
     py::object value = py::reinterpret_borrow<py::object>(type)(error.what());
     value.attr("code") = error.code();
     value.attr("code_name") = error.code_name();
@@ -34,10 +34,12 @@ void raise(const cann::Error& error) {
 
 void bind_errors(py::module_& module) {
     const py::handle runtime_error(PyExc_RuntimeError);
-    types.error = make(module, "CannError", py::make_tuple(runtime_error),
-                       "A function of CANN failed. code, code_name: CANN's; call: the function; detail: CANN's sentence.");
+    types.error = make(
+        module, "CannError", py::make_tuple(runtime_error),
+        "A function of CANN failed. code, code_name: CANN's; call: the function; detail: CANN's sentence.");
     const py::handle error(types.error);
-    types.hccl = make(module, "HcclError", py::make_tuple(error), "A function of HCCL failed; code is an HcclResult.");
+    types.hccl =
+        make(module, "HcclError", py::make_tuple(error), "A function of HCCL failed; code is an HcclResult.");
     types.memory = make(module, "DeviceMemoryError", py::make_tuple(error, py::handle(PyExc_MemoryError)),
                         "The device has no memory left for what was asked.");
     types.symbol = make(module, "SymbolNotFoundError", py::make_tuple(runtime_error),
@@ -54,7 +56,8 @@ void bind_errors(py::module_& module) {
         } catch (const cann::ClosedError& error) {
             PyErr_SetString(types.closed, error.what());
         } catch (const std::out_of_range& error) {
-            PyErr_SetString(PyExc_ValueError, error.what());  // pybind11 makes it an IndexError, which ends loops
+            PyErr_SetString(PyExc_ValueError,
+                            error.what());  // pybind11 makes it an IndexError, which ends loops
         } catch (const std::logic_error& error) {
             PyErr_SetString(PyExc_ValueError, error.what());
         }

@@ -20,8 +20,9 @@ struct TypedScalar {
     const DType* dtype;
 };
 
-using AnyHandle = std::variant<Handle<aclTensor>, Handle<aclScalar>, Handle<aclIntArray>, Handle<aclFloatArray>,
-                               Handle<aclBoolArray>, Handle<aclTensorList>, Handle<aclScalarList>>;
+using AnyHandle =
+    std::variant<Handle<aclTensor>, Handle<aclScalar>, Handle<aclIntArray>, Handle<aclFloatArray>,
+                 Handle<aclBoolArray>, Handle<aclTensorList>, Handle<aclScalarList>>;
 
 // The arguments of one call, and what has to live until both phases are through.
 class Arguments {
@@ -48,8 +49,9 @@ class Arguments {
 
     [[noreturn]] void refuse(const py::handle& object, const std::string& more = "") const {
         const std::size_t index = arguments_.size();
-        throw py::type_error(std::string(op_.prototype().name) + ": " + op_.parameters()[index] + " (argument " +
-                             std::to_string(index + 1) + ") takes " + kind_of(op_.prototype().letters[index]) + ", not " +
+        throw py::type_error(std::string(op_.prototype().name) + ": " + op_.parameters()[index] +
+                             " (argument " + std::to_string(index + 1) + ") takes " +
+                             kind_of(op_.prototype().letters[index]) + ", not " +
                              std::string(py::str(py::type::handle_of(object).attr("__name__"))) + more);
     }
 
@@ -100,19 +102,22 @@ class Arguments {
     auto each(const py::handle& object, const Make& make) const {
         if (!PySequence_Check(object.ptr()) || py::isinstance<py::str>(object)) refuse(object);
         std::vector<T> values;
-        for (const py::handle& item : py::reinterpret_borrow<py::sequence>(object)) values.push_back(make(item));
+        for (const py::handle& item : py::reinterpret_borrow<py::sequence>(object))
+            values.push_back(make(item));
         return values;
     }
 
     int64_t integer(const py::handle& object) const {
         if (PyBool_Check(object.ptr()) || !PyIndex_Check(object.ptr())) refuse(object);
-        const int64_t value = PyLong_AsLongLong(py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr())).ptr());
+        const int64_t value =
+            PyLong_AsLongLong(py::reinterpret_steal<py::object>(PyNumber_Index(object.ptr())).ptr());
         if (value == -1 && PyErr_Occurred()) throw py::error_already_set();
         return value;
     }
 
     double real(const py::handle& object) const {
-        if (PyBool_Check(object.ptr()) || (!PyFloat_Check(object.ptr()) && !PyLong_Check(object.ptr()))) refuse(object);
+        if (PyBool_Check(object.ptr()) || (!PyFloat_Check(object.ptr()) && !PyLong_Check(object.ptr())))
+            refuse(object);
         const double value = PyFloat_AsDouble(object.ptr());
         if (value == -1.0 && PyErr_Occurred()) throw py::error_already_set();
         return value;
@@ -137,11 +142,14 @@ class Arguments {
             case 'S':
                 return keep(scalar(object));
             case 'I':
-                return keep(make_array(std::span<const int64_t>(each<int64_t>(object, [&](auto o) { return integer(o); }))));
+                return keep(make_array(
+                    std::span<const int64_t>(each<int64_t>(object, [&](auto o) { return integer(o); }))));
             case 'F':
-                return keep(make_array(std::span<const float>(each<float>(object, [&](auto o) { return static_cast<float>(real(o)); }))));
+                return keep(make_array(std::span<const float>(
+                    each<float>(object, [&](auto o) { return static_cast<float>(real(o)); }))));
             case 'B':
-                return keep(make_array(std::span<const uint8_t>(each<uint8_t>(object, [&](auto o) { return static_cast<uint8_t>(boolean(o)); }))));
+                return keep(make_array(std::span<const uint8_t>(
+                    each<uint8_t>(object, [&](auto o) { return static_cast<uint8_t>(boolean(o)); }))));
             case 'L':
                 return keep(make_list(each<Handle<aclTensor>>(object, [&](auto o) { return tensor(o); })));
             case 'l':
@@ -170,8 +178,10 @@ class Arguments {
 
 void run(const OpExecutor& op, const py::tuple& objects, const std::shared_ptr<Stream>& stream) {
     if (objects.size() != op.parameters().size())
-        throw py::type_error(std::string(op.prototype().name) + " takes " + std::to_string(op.parameters().size()) +
-                             " arguments (" + op.prototype().parameters + "), " + std::to_string(objects.size()) + " were given");
+        throw py::type_error(std::string(op.prototype().name) + " takes " +
+                             std::to_string(op.parameters().size()) + " arguments (" +
+                             op.prototype().parameters + "), " + std::to_string(objects.size()) +
+                             " were given");
     Arguments arguments(op, stream);
     for (const py::handle& object : objects) arguments.add(object);
     {
@@ -205,7 +215,10 @@ void bind_operators(py::module_& module) {
         .def_property_readonly("letters", [](const OpExecutor& op) { return op.prototype().letters; })
         .def_property_readonly("written", [](const OpExecutor& op) { return op.prototype().written; })
         .def_property_readonly("parameters",
-                               [](const OpExecutor& op) { return py::tuple(py::cast(std::vector<std::string>(op.parameters().begin(), op.parameters().end()))); })
+                               [](const OpExecutor& op) {
+                                   return py::tuple(py::cast(std::vector<std::string>(
+                                       op.parameters().begin(), op.parameters().end())));
+                               })
         .def("run", &run, py::arg("arguments"), py::arg("stream"));
     module.def("operator_exists", &OpExecutor::exists, py::arg("name"));
     module.def("operator_names", &names);

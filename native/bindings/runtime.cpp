@@ -10,7 +10,8 @@ namespace {
 
 using namespace cann;
 
-// Runs a Python callable once on CANN's thread. Its exception cannot reach anybody: sys.unraisablehook gets it.
+// Runs a Python callable once on CANN's thread. Its exception cannot reach anybody: sys.unraisablehook gets
+// it.
 void call_python(void* argument) {
     py::gil_scoped_acquire gil;
     const py::object function = py::reinterpret_steal<py::object>(static_cast<PyObject*>(argument));
@@ -33,11 +34,14 @@ void launch_host(const Stream& stream, const py::function& function) {
 }
 
 Part part_from(const std::string& name) {
-    static constexpr std::pair<const char*, Part> parts[] = {
-        {"runtime", Part::runtime}, {"hccl", Part::hccl}, {"aclnn", Part::aclnn}, {"operators", Part::operators}};
+    static constexpr std::pair<const char*, Part> parts[] = {{"runtime", Part::runtime},
+                                                             {"hccl", Part::hccl},
+                                                             {"aclnn", Part::aclnn},
+                                                             {"operators", Part::operators}};
     for (const auto& [known, part] : parts)
         if (name == known) return part;
-    throw std::invalid_argument("\"" + name + "\" is no part of CANN; there are runtime, hccl, aclnn, operators");
+    throw std::invalid_argument("\"" + name +
+                                "\" is no part of CANN; there are runtime, hccl, aclnn, operators");
 }
 
 void bind_loader(py::module_& module) {
@@ -45,9 +49,14 @@ void bind_loader(py::module_& module) {
         .def_readonly("symbol", &Origin::symbol)
         .def_readonly("file", &Origin::file)
         .def_readonly("version", &Origin::version)
-        .def("__repr__", [](const Origin& o) { return o.symbol + " of CANN " + o.version + " (" + o.file + ")"; });
-    module.def("origin", [](const std::string& part, const std::string& name) { return origin(part_from(part), name.c_str()); },
-               py::arg("part"), py::arg("name"));
+        .def("__repr__",
+             [](const Origin& o) { return o.symbol + " of CANN " + o.version + " (" + o.file + ")"; });
+    module.def(
+        "origin",
+        [](const std::string& part, const std::string& name) {
+            return origin(part_from(part), name.c_str());
+        },
+        py::arg("part"), py::arg("name"));
     module.def("bound_symbols", &bound);
     module.def("version", &version);
     module.def("device_count", &device_count, NoGil());
@@ -58,12 +67,16 @@ void bind_device(py::module_& module) {
     py::class_<Device>(module, "Device")
         .def(py::init<int>(), py::arg("id"), NoGil())
         .def_property_readonly("id", &Device::id)
-        .def("synchronize",
-             [](const Device& device, std::optional<double> timeout) { device.synchronize(timeout_from(timeout)); },
-             py::arg("timeout") = py::none(), NoGil())
+        .def(
+            "synchronize",
+            [](const Device& device, std::optional<double> timeout) {
+                device.synchronize(timeout_from(timeout));
+            },
+            py::arg("timeout") = py::none(), NoGil())
         .def("reset", &Device::reset, NoGil())
-        .def("abort", [](const Device& device, double timeout) { device.abort(*timeout_from(timeout)); },
-             py::arg("timeout"), NoGil())
+        .def(
+            "abort", [](const Device& device, double timeout) { device.abort(*timeout_from(timeout)); },
+            py::arg("timeout"), NoGil())
         .def("memory_info",
              [](const Device& device) {
                  const MemoryInfo info = [&] {
@@ -80,17 +93,24 @@ void bind_device(py::module_& module) {
 void bind_stream(py::module_& module) {
     py::class_<Stream, std::shared_ptr<Stream>>(module, "Stream")
         .def(py::init<int, int>(), py::arg("device"), py::arg("priority") = 0, NoGil())
-        .def_static("borrow",
-                    [](int device, uintptr_t handle) { return Stream::borrow(device, reinterpret_cast<aclrtStream>(handle)); },
-                    py::arg("device"), py::arg("handle"))
+        .def_static(
+            "borrow",
+            [](int device, uintptr_t handle) {
+                return Stream::borrow(device, reinterpret_cast<aclrtStream>(handle));
+            },
+            py::arg("device"), py::arg("handle"))
         .def_property_readonly("device", &Stream::device)
-        .def_property_readonly("handle", [](const Stream& s) { return reinterpret_cast<uintptr_t>(s.handle()); })
+        .def_property_readonly("handle",
+                               [](const Stream& s) { return reinterpret_cast<uintptr_t>(s.handle()); })
         .def_property_readonly("id", &Stream::id)
         .def_property_readonly("closed", &Stream::closed)
         .def("close", &Stream::close, NoGil())
-        .def("synchronize",
-             [](const Stream& stream, std::optional<double> timeout) { stream.synchronize(timeout_from(timeout)); },
-             py::arg("timeout") = py::none(), NoGil())
+        .def(
+            "synchronize",
+            [](const Stream& stream, std::optional<double> timeout) {
+                stream.synchronize(timeout_from(timeout));
+            },
+            py::arg("timeout") = py::none(), NoGil())
         .def("idle", &Stream::idle, NoGil())
         .def("record", &Stream::record, py::arg("event"), NoGil())
         .def("wait", &Stream::wait, py::arg("event"), NoGil())
@@ -106,9 +126,12 @@ void bind_event(py::module_& module) {
         .def_property_readonly("closed", &Event::closed)
         .def("close", &Event::close, NoGil())
         .def("complete", &Event::complete, NoGil())
-        .def("synchronize",
-             [](const Event& event, std::optional<double> timeout) { event.synchronize(timeout_from(timeout)); },
-             py::arg("timeout") = py::none(), NoGil())
+        .def(
+            "synchronize",
+            [](const Event& event, std::optional<double> timeout) {
+                event.synchronize(timeout_from(timeout));
+            },
+            py::arg("timeout") = py::none(), NoGil())
         .def("elapsed_since", &Event::elapsed_since, py::arg("start"), NoGil());
 }
 

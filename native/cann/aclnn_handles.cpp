@@ -53,11 +53,13 @@ Handle<aclScalar> make_scalar(const void* value, aclDataType type) {
 }
 
 Handle<aclIntArray> make_array(std::span<const int64_t> values) {
-    return owned(api::aclCreateIntArray(values.data(), values.size()), "aclCreateIntArray", "making an array");
+    return owned(api::aclCreateIntArray(values.data(), values.size()), "aclCreateIntArray",
+                 "making an array");
 }
 
 Handle<aclFloatArray> make_array(std::span<const float> values) {
-    return owned(api::aclCreateFloatArray(values.data(), values.size()), "aclCreateFloatArray", "making an array");
+    return owned(api::aclCreateFloatArray(values.data(), values.size()), "aclCreateFloatArray",
+                 "making an array");
 }
 
 Handle<aclBoolArray> make_array(std::span<const uint8_t> values) {

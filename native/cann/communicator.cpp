@@ -8,8 +8,8 @@
 namespace npu::cann {
 namespace {
 
-// HCCL reads the size first: of HcclCommConfig's three layouts the second is what released clients send (torch_npu 2.13), with
-// the version that belongs to it, so that libraries older than the third take it too.
+// HCCL reads the size first: of HcclCommConfig's three layouts the second is what released clients send
+// (torch_npu 2.13), with the version that belongs to it, so that libraries older than the third take it too.
 constexpr std::size_t kConfigSize = 2240;
 constexpr uint32_t kConfigVersion = 10;
 
@@ -28,8 +28,8 @@ HcclCommConfig config_of(const CommunicatorOptions& options) {
     const ConfigHead head{kConfigSize, HCCL_COMM_CONFIG_MAGIC_WORD, kConfigVersion, 0};
     std::memcpy(config.reserved, &head, sizeof head);
     config.hcclBufferSize = options.buffer_megabytes.value_or(HCCL_COMM_BUFFSIZE_CONFIG_NOT_SET);
-    config.hcclDeterministic =
-        options.deterministic ? static_cast<uint32_t>(*options.deterministic) : HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET;
+    config.hcclDeterministic = options.deterministic ? static_cast<uint32_t>(*options.deterministic)
+                                                     : HCCL_COMM_DETERMINISTIC_CONFIG_NOT_SET;
     std::memcpy(config.hcclCommName, options.name.c_str(), options.name.size() + 1);
     config.hcclOpExpansionMode = HCCL_COMM_DEFAULT_OP_EXPANSION_MODE;
     config.hcclRdmaTrafficClass = HCCL_COMM_TRAFFIC_CLASS_CONFIG_NOT_SET;
@@ -39,7 +39,9 @@ HcclCommConfig config_of(const CommunicatorOptions& options) {
     return config;
 }
 
-std::string rank_of(int rank, int size) { return "rank " + std::to_string(rank) + " of " + std::to_string(size); }
+std::string rank_of(int rank, int size) {
+    return "rank " + std::to_string(rank) + " of " + std::to_string(size);
+}
 
 }  // namespace
 
@@ -112,7 +114,8 @@ Communicator::~Communicator() {
 }
 
 HcclComm Communicator::handle() const {
-    if (closed_) throw ClosedError("the communicator of " + rank_of(rank_, size_) + " is closed; make a new one");
+    if (closed_)
+        throw ClosedError("the communicator of " + rank_of(rank_, size_) + " is closed; make a new one");
     return handle_;
 }
 
@@ -125,7 +128,8 @@ std::string Communicator::name() const {
 void Communicator::close() {
     if (closed_.exchange(true)) return;
     DeviceGuard guard(device_);
-    api::call(api::HcclCommDestroy, [&] { return "ending the communicator of " + rank_of(rank_, size_); }, handle_);
+    api::call(
+        api::HcclCommDestroy, [&] { return "ending the communicator of " + rank_of(rank_, size_); }, handle_);
 }
 
 void Communicator::abort(Milliseconds timeout) {
@@ -133,8 +137,11 @@ void Communicator::abort(Milliseconds timeout) {
     DeviceGuard guard(device_);
     // First the work, which would wait for the peers for ever; then what it used. Both are tried.
     const aclError stopped = api::aclrtDeviceTaskAbort(device_, static_cast<uint32_t>(timeout.count()));
-    api::call(api::HcclCommDestroy, [&] { return "aborting the communicator of " + rank_of(rank_, size_); }, handle_);
-    check(Family::acl, stopped, "aclrtDeviceTaskAbort", "stopping the collectives of an aborted communicator");
+    api::call(
+        api::HcclCommDestroy, [&] { return "aborting the communicator of " + rank_of(rank_, size_); },
+        handle_);
+    check(Family::acl, stopped, "aclrtDeviceTaskAbort",
+          "stopping the collectives of an aborted communicator");
 }
 
 void Communicator::check_async_error() const {
@@ -146,43 +153,46 @@ void Communicator::check_async_error() const {
 
 void Communicator::require_rank(int rank, const char* what) const {
     if (rank < 0 || rank >= size_)
-        throw std::out_of_range(std::string(what) + " names rank " + std::to_string(rank) + " of a communicator of " +
-                                std::to_string(size_));
+        throw std::out_of_range(std::string(what) + " names rank " + std::to_string(rank) +
+                                " of a communicator of " + std::to_string(size_));
 }
 
 void Communicator::require_pieces(Pieces pieces, const char* what) const {
     const auto n = static_cast<std::size_t>(size_);
     if (pieces.counts.size() != n || pieces.offsets.size() != n)
-        throw std::invalid_argument(std::string(what) + " needs a count and an offset for each of " + std::to_string(size_) +
-                                    " ranks, and has " + std::to_string(pieces.counts.size()) + " and " +
+        throw std::invalid_argument(std::string(what) + " needs a count and an offset for each of " +
+                                    std::to_string(size_) + " ranks, and has " +
+                                    std::to_string(pieces.counts.size()) + " and " +
                                     std::to_string(pieces.offsets.size()));
 }
 
 template <typename F, typename... A>
 void Communicator::run(F& function, const Stream& stream, A... arguments) {
     if (stream.device() != device_)
-        throw std::invalid_argument("the communicator is on npu:" + std::to_string(device_) + ", the stream on npu:" +
-                                    std::to_string(stream.device()));
+        throw std::invalid_argument("the communicator is on npu:" + std::to_string(device_) +
+                                    ", the stream on npu:" + std::to_string(stream.device()));
     DeviceGuard guard(device_);
     api::call(
-        function, [&] { return rank_of(rank_, size_) + " in a collective"; }, arguments..., handle(), stream.handle());
+        function, [&] { return rank_of(rank_, size_) + " in a collective"; }, arguments..., handle(),
+        stream.handle());
 }
 
 // HCCL takes sources as void* and does not write to them.
 static void* source(const void* address) { return const_cast<void*>(address); }
 
-void Communicator::all_reduce(const void* send, void* receive, uint64_t count, HcclDataType type, HcclReduceOp op,
-                              const Stream& stream) {
+void Communicator::all_reduce(const void* send, void* receive, uint64_t count, HcclDataType type,
+                              HcclReduceOp op, const Stream& stream) {
     run(api::HcclAllReduce, stream, source(send), receive, count, type, op);
 }
 
-void Communicator::broadcast(void* buffer, uint64_t count, HcclDataType type, int root, const Stream& stream) {
+void Communicator::broadcast(void* buffer, uint64_t count, HcclDataType type, int root,
+                             const Stream& stream) {
     require_rank(root, "broadcast");
     run(api::HcclBroadcast, stream, buffer, count, type, static_cast<uint32_t>(root));
 }
 
-void Communicator::reduce(const void* send, void* receive, uint64_t count, HcclDataType type, HcclReduceOp op, int root,
-                          const Stream& stream) {
+void Communicator::reduce(const void* send, void* receive, uint64_t count, HcclDataType type, HcclReduceOp op,
+                          int root, const Stream& stream) {
     require_rank(root, "reduce");
     run(api::HcclReduce, stream, source(send), receive, count, type, op, static_cast<uint32_t>(root));
 }
@@ -192,15 +202,16 @@ void Communicator::reduce_scatter(const void* send, void* receive, uint64_t rece
     run(api::HcclReduceScatter, stream, source(send), receive, receive_count, type, op);
 }
 
-void Communicator::reduce_scatter_v(const void* send, std::span<const uint64_t> counts, std::span<const uint64_t> offsets,
-                                    void* receive, HcclDataType type, HcclReduceOp op, const Stream& stream) {
+void Communicator::reduce_scatter_v(const void* send, std::span<const uint64_t> counts,
+                                    std::span<const uint64_t> offsets, void* receive, HcclDataType type,
+                                    HcclReduceOp op, const Stream& stream) {
     require_pieces({counts, offsets}, "reduce_scatter_v");
     run(api::HcclReduceScatterV, stream, source(send), static_cast<const void*>(counts.data()),
         static_cast<const void*>(offsets.data()), receive, counts[static_cast<std::size_t>(rank_)], type, op);
 }
 
-void Communicator::scatter(const void* send, void* receive, uint64_t receive_count, HcclDataType type, int root,
-                           const Stream& stream) {
+void Communicator::scatter(const void* send, void* receive, uint64_t receive_count, HcclDataType type,
+                           int root, const Stream& stream) {
     require_rank(root, "scatter");
     run(api::HcclScatter, stream, source(send), receive, receive_count, type, static_cast<uint32_t>(root));
 }
@@ -210,28 +221,32 @@ void Communicator::all_gather(const void* send, void* receive, uint64_t send_cou
     run(api::HcclAllGather, stream, source(send), receive, send_count, type);
 }
 
-void Communicator::all_gather_v(const void* send, uint64_t send_count, void* receive, std::span<const uint64_t> counts,
-                                std::span<const uint64_t> offsets, HcclDataType type, const Stream& stream) {
+void Communicator::all_gather_v(const void* send, uint64_t send_count, void* receive,
+                                std::span<const uint64_t> counts, std::span<const uint64_t> offsets,
+                                HcclDataType type, const Stream& stream) {
     require_pieces({counts, offsets}, "all_gather_v");
-    run(api::HcclAllGatherV, stream, source(send), send_count, receive, static_cast<const void*>(counts.data()),
-        static_cast<const void*>(offsets.data()), type);
+    run(api::HcclAllGatherV, stream, source(send), send_count, receive,
+        static_cast<const void*>(counts.data()), static_cast<const void*>(offsets.data()), type);
 }
 
-void Communicator::all_to_all(const void* send, void* receive, uint64_t count, HcclDataType type, const Stream& stream) {
+void Communicator::all_to_all(const void* send, void* receive, uint64_t count, HcclDataType type,
+                              const Stream& stream) {
     const void* into = receive;
     run(api::HcclAlltoAll, stream, send, count, type, into, count, type);
 }
 
-void Communicator::all_to_all_v(const void* send, Pieces sent, void* receive, Pieces received, HcclDataType type,
-                                const Stream& stream) {
+void Communicator::all_to_all_v(const void* send, Pieces sent, void* receive, Pieces received,
+                                HcclDataType type, const Stream& stream) {
     require_pieces(sent, "what all_to_all_v sends");
     require_pieces(received, "what all_to_all_v receives");
     const void *send_counts = sent.counts.data(), *send_offsets = sent.offsets.data(), *into = receive;
     const void *receive_counts = received.counts.data(), *receive_offsets = received.offsets.data();
-    run(api::HcclAlltoAllV, stream, send, send_counts, send_offsets, type, into, receive_counts, receive_offsets, type);
+    run(api::HcclAlltoAllV, stream, send, send_counts, send_offsets, type, into, receive_counts,
+        receive_offsets, type);
 }
 
-void Communicator::send(const void* buffer, uint64_t count, HcclDataType type, int peer, const Stream& stream) {
+void Communicator::send(const void* buffer, uint64_t count, HcclDataType type, int peer,
+                        const Stream& stream) {
     require_rank(peer, "send");
     run(api::HcclSend, stream, source(buffer), count, type, static_cast<uint32_t>(peer));
 }
@@ -242,8 +257,10 @@ void Communicator::receive(void* buffer, uint64_t count, HcclDataType type, int 
 }
 
 void Communicator::batch_send_receive(std::span<HcclSendRecvItem> items, const Stream& stream) {
-    for (const HcclSendRecvItem& item : items) require_rank(static_cast<int>(item.remoteRank), "batch_send_receive");
-    if (!items.empty()) run(api::HcclBatchSendRecv, stream, items.data(), static_cast<uint32_t>(items.size()));
+    for (const HcclSendRecvItem& item : items)
+        require_rank(static_cast<int>(item.remoteRank), "batch_send_receive");
+    if (!items.empty())
+        run(api::HcclBatchSendRecv, stream, items.data(), static_cast<uint32_t>(items.size()));
 }
 
 void Communicator::barrier(const Stream& stream) { run(api::HcclBarrier, stream); }

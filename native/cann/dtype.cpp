@@ -6,7 +6,17 @@ namespace npu::cann {
 namespace {
 
 // DLDataTypeCode of dlpack.h 1.1.
-enum : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6, kE4M3FN = 10, kE5M2 = 12, kE8M0FNU = 14 };
+enum : uint8_t {
+    kInt = 0,
+    kUInt = 1,
+    kFloat = 2,
+    kBfloat = 4,
+    kComplex = 5,
+    kBool = 6,
+    kE4M3FN = 10,
+    kE5M2 = 12,
+    kE8M0FNU = 14
+};
 
 constexpr DType kDTypes[] = {
     {ACL_FLOAT, "float32", 4, kFloat, HCCL_DATA_TYPE_FP32},

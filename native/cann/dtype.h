@@ -13,10 +13,10 @@ namespace npu::cann {
 
 struct DType {
     aclDataType acl;
-    const char* name;  ///< NumPy's, or ml_dtypes'
-    std::size_t size;  ///< bytes
-    uint8_t dlpack;    ///< DLDataTypeCode; the bits are 8 * size
-    HcclDataType hccl; ///< HCCL_DATA_TYPE_RESERVED: HCCL does not carry it
+    const char* name;   ///< NumPy's, or ml_dtypes'
+    std::size_t size;   ///< bytes
+    uint8_t dlpack;     ///< DLDataTypeCode; the bits are 8 * size
+    HcclDataType hccl;  ///< HCCL_DATA_TYPE_RESERVED: HCCL does not carry it
 };
 
 /// All of them. Types of less than a byte are not among them: an array's elements have addresses.

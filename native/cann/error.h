@@ -1,4 +1,5 @@
-// What a call of CANN that failed throws: the code, CANN's name for it, CANN's own sentence, and what was being done.
+// What a call of CANN that failed throws: the code, CANN's name for it, CANN's own sentence, and what was
+// being done.
 #pragma once
 
 #include <concepts>
@@ -9,7 +10,8 @@
 
 namespace npu::cann {
 
-/// Whose codes: aclError (aclnn's statuses are among its names as far as the headers have them) or HcclResult.
+/// Whose codes: aclError (aclnn's statuses are among its names as far as the headers have them) or
+/// HcclResult.
 enum class Family { acl, hccl };
 
 class Error : public std::runtime_error {

@@ -19,12 +19,13 @@ constexpr int kDefaultAbi = 2;  // FFI_UNIX64
 #elif defined(__aarch64__)
 constexpr int kDefaultAbi = 1;  // FFI_SYSV
 #else
-#error "the number of libffi's default ABI on this machine is not known here: see FFI_DEFAULT_ABI in its ffitarget.h"
+#error \
+    "the number of libffi's default ABI on this machine is not known here: see FFI_DEFAULT_ABI in its ffitarget.h"
 #endif
 
 constexpr const char* kSonames[] = {"libffi.so.8", "libffi.so.7", "libffi.so.6"};
 constexpr const char* kTypes[] = {
-    "ffi_type_pointer", "ffi_type_sint8",  "ffi_type_uint8",  "ffi_type_sint32", "ffi_type_uint32",
+    "ffi_type_pointer", "ffi_type_sint8",  "ffi_type_uint8", "ffi_type_sint32", "ffi_type_uint32",
     "ffi_type_sint64",  "ffi_type_uint64", "ffi_type_float", "ffi_type_double",
 };
 constexpr auto kTypeCount = static_cast<std::size_t>(ArgumentType::count);
@@ -40,13 +41,16 @@ struct Libffi {
         for (const char* soname : kSonames)
             if (library == nullptr) library = dlopen(soname, RTLD_LAZY);
         if (library == nullptr)
-            throw SymbolError("operators are called through libffi, and this machine has none (libffi.so.8, .7 or .6); "
-                              "on Debian and Ubuntu: apt-get install libffi8, with conda: conda install libffi");
+            throw SymbolError(
+                "operators are called through libffi, and this machine has none (libffi.so.8, .7 or .6); "
+                "on Debian and Ubuntu: apt-get install libffi8, with conda: conda install libffi");
         prepare = reinterpret_cast<Prepare*>(dlsym(library, "ffi_prep_cif"));
         call = reinterpret_cast<Call*>(dlsym(library, "ffi_call"));
         bool complete = prepare != nullptr && call != nullptr;
-        for (std::size_t i = 0; i < kTypeCount; ++i) complete &= (types[i] = dlsym(library, kTypes[i])) != nullptr;
-        if (!complete) throw SymbolError("this machine's libffi lacks ffi_call or one of its types; install libffi 3.x");
+        for (std::size_t i = 0; i < kTypeCount; ++i)
+            complete &= (types[i] = dlsym(library, kTypes[i])) != nullptr;
+        if (!complete)
+            throw SymbolError("this machine's libffi lacks ffi_call or one of its types; install libffi 3.x");
     }
 };
 

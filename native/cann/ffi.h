@@ -1,4 +1,5 @@
-// Calls a C function whose argument types are known at run time only, by libffi (docs/decisions/0008-libffi-at-run-time.md).
+// Calls a C function whose argument types are known at run time only, by libffi
+// (docs/decisions/0008-libffi-at-run-time.md).
 #pragma once
 
 #include <array>

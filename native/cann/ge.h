@@ -1,8 +1,10 @@
-// The part of the graph engine's C++ surface that we call, in our own words: building an OM from a serialised graph.
+// The part of the graph engine's C++ surface that we call, in our own words: building an OM from a serialised
+// graph.
 //
-// Only names that are the same under both settings of _GLIBCXX_USE_CXX11_ABI (CANN is built with 0, we with 1): AscendString
-// overloads, no std::string in any signature. tests/conformance/abi compiles this under both and compares the mangled names
-// with facts/ge_build.json. Everything lives in libgraph_base (AscendString), libgraph (Graph), libge_compiler (aclgrph*).
+// Only names that are the same under both settings of _GLIBCXX_USE_CXX11_ABI (CANN is built with 0, we with
+// 1): AscendString overloads, no std::string in any signature. tests/conformance/abi compiles this under both
+// and compares the mangled names with facts/ge_build.json. Everything lives in libgraph_base (AscendString),
+// libgraph (Graph), libge_compiler (aclgrph*).
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,5 @@
 #include "cann/graph_session.h"
 
-
 #include "cann/api.h"
 
 namespace npu::cann {
@@ -37,7 +36,8 @@ std::vector<Port> ports(aclmdlDesc* desc, const Side& side) {
     return all;
 }
 
-// A list of buffers as aclmdl takes it. Destroying a dataset leaves its data buffers, so they are kept here too.
+// A list of buffers as aclmdl takes it. Destroying a dataset leaves its data buffers, so they are kept here
+// too.
 class Dataset {
   public:
     Dataset() : handle_(api::aclmdlCreateDataset()) {
@@ -57,10 +57,12 @@ class Dataset {
         buffers_.push_back(data);
         api::call(api::aclmdlAddDatasetBuffer, "listing the buffers of a model's run", handle_, data);
         if (buffer.shape.empty()) return;
-        aclTensorDesc* desc = api::aclCreateTensorDesc(type, static_cast<int>(buffer.shape.size()), buffer.shape.data(), ACL_FORMAT_ND);
+        aclTensorDesc* desc = api::aclCreateTensorDesc(type, static_cast<int>(buffer.shape.size()),
+                                                       buffer.shape.data(), ACL_FORMAT_ND);
         if (desc == nullptr) throw std::bad_alloc();
         descs_.push_back(desc);
-        api::call(api::aclmdlSetDatasetTensorDesc, "telling the shape of a model's input", handle_, desc, buffers_.size() - 1);
+        api::call(api::aclmdlSetDatasetTensorDesc, "telling the shape of a model's input", handle_, desc,
+                  buffers_.size() - 1);
     }
     aclmdlDataset* handle() const { return handle_; }
 
@@ -70,14 +72,16 @@ class Dataset {
     std::vector<aclTensorDesc*> descs_;
 };
 
-void fill(Dataset& dataset, std::span<const Buffer> buffers, const std::vector<Port>& ports, const char* what) {
+void fill(Dataset& dataset, std::span<const Buffer> buffers, const std::vector<Port>& ports,
+          const char* what) {
     if (buffers.size() != ports.size())
         throw std::invalid_argument("the model has " + std::to_string(ports.size()) + " " + what + "s, and " +
                                     std::to_string(buffers.size()) + " buffers were given");
     for (std::size_t i = 0; i < ports.size(); ++i) {
         if (buffers[i].shape.empty() && buffers[i].bytes < ports[i].bytes)
-            throw std::invalid_argument(std::string(what) + " " + std::to_string(i) + " (" + ports[i].name + ") needs " +
-                                        std::to_string(ports[i].bytes) + " bytes, its buffer has " + std::to_string(buffers[i].bytes));
+            throw std::invalid_argument(std::string(what) + " " + std::to_string(i) + " (" + ports[i].name +
+                                        ") needs " + std::to_string(ports[i].bytes) +
+                                        " bytes, its buffer has " + std::to_string(buffers[i].bytes));
         dataset.add(buffers[i], ports[i].type);
     }
 }
@@ -89,23 +93,29 @@ struct GraphSession::Model {
     std::shared_ptr<Block> work, weights;  // freed after the model is unloaded
 };
 
-std::shared_ptr<GraphSession> GraphSession::load(std::span<const std::byte> model, const std::shared_ptr<Stream>& stream) {
+std::shared_ptr<GraphSession> GraphSession::load(std::span<const std::byte> model,
+                                                 const std::shared_ptr<Stream>& stream) {
     DeviceGuard guard(stream->device());
     auto made = std::make_unique<Model>();
     std::size_t work = 0, weights = 0;
-    api::call(api::aclmdlQuerySizeFromMem, "reading the sizes of a model", static_cast<const void*>(model.data()), model.size(), &work, &weights);
+    api::call(api::aclmdlQuerySizeFromMem, "reading the sizes of a model",
+              static_cast<const void*>(model.data()), model.size(), &work, &weights);
     const std::shared_ptr<Pool> pool = Pool::of(stream->device());
     if (work > 0) made->work = pool->allocate(stream, work);
     if (weights > 0) made->weights = pool->allocate(stream, weights);
     // The memory may belong to earlier work of the stream, and loading writes it at once.
     stream->synchronize();
-    api::call(api::aclmdlLoadFromMemWithMem, [&] { return "loading a model of " + std::to_string(model.size()) + " bytes"; },
-              static_cast<const void*>(model.data()), model.size(), &made->id, work > 0 ? made->work->address() : nullptr,
-              work, weights > 0 ? made->weights->address() : nullptr, weights);
+    api::call(
+        api::aclmdlLoadFromMemWithMem,
+        [&] { return "loading a model of " + std::to_string(model.size()) + " bytes"; },
+        static_cast<const void*>(model.data()), model.size(), &made->id,
+        work > 0 ? made->work->address() : nullptr, work, weights > 0 ? made->weights->address() : nullptr,
+        weights);
     return std::shared_ptr<GraphSession>(new GraphSession(stream->device(), std::move(made)));
 }
 
-GraphSession::GraphSession(int device, std::unique_ptr<Model> model) : device_(device), model_(std::move(model)) {
+GraphSession::GraphSession(int device, std::unique_ptr<Model> model)
+    : device_(device), model_(std::move(model)) {
     try {
         const std::unique_ptr<aclmdlDesc, DestroyDesc> desc(api::aclmdlCreateDesc());
         if (!desc) throw std::bad_alloc();
@@ -134,14 +144,15 @@ void GraphSession::close() {
     api::call(api::aclmdlUnload, "unloading a model", model->id);
 }
 
-void GraphSession::run(std::span<const Buffer> inputs, std::span<const Buffer> outputs, const Stream& stream) const {
+void GraphSession::run(std::span<const Buffer> inputs, std::span<const Buffer> outputs,
+                       const Stream& stream) const {
     if (closed()) throw ClosedError("the graph session is closed; load the model again");
     DeviceGuard guard(device_);
     Dataset in, out;
     fill(in, inputs, inputs_, "input");
     fill(out, outputs, outputs_, "output");
-    api::call(api::aclmdlExecuteAsync, "running a model", model_->id, static_cast<const aclmdlDataset*>(in.handle()),
-              out.handle(), stream.handle());
+    api::call(api::aclmdlExecuteAsync, "running a model", model_->id,
+              static_cast<const aclmdlDataset*>(in.handle()), out.handle(), stream.handle());
 }
 
 }  // namespace npu::cann

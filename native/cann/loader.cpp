@@ -17,20 +17,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// First found wins. Custom operators come before CANN's own, as in torch_npu; CANN 8.5 and later split libopapi.
+// First found wins. Custom operators come before CANN's own, as in torch_npu; CANN 8.5 and later split
+// libopapi.
 constexpr const char* kRuntime[] = {"libascendcl.so", "libacl_rt.so", "libacl_mdl.so"};
 constexpr const char* kHccl[] = {"libhccl.so", "libhcomm.so"};
 constexpr const char* kAclnn[] = {"libnnopbase.so", "libopapi.so"};
 constexpr const char* kOperators[] = {
-    "libcust_opapi.so",        "libopapi.so",           "libopapi_nn.so",   "libopapi_math.so",
-    "libopapi_transformer.so", "libopapi_cv.so",        "libaclnn_math.so", "libaclnn_ops_infer.so",
-    "libaclnn_ops_train.so",   "libaclnn_rand.so",      "libaclnn_fft.so",  "libaclnn_sparse.so",
+    "libcust_opapi.so",        "libopapi.so",      "libopapi_nn.so",   "libopapi_math.so",
+    "libopapi_transformer.so", "libopapi_cv.so",   "libaclnn_math.so", "libaclnn_ops_infer.so",
+    "libaclnn_ops_train.so",   "libaclnn_rand.so", "libaclnn_fft.so",  "libaclnn_sparse.so",
 };
 
 constexpr auto kParts = static_cast<std::size_t>(Part::count);
 
 std::span<const char* const> sonames(Part part) {
-    static constexpr std::array<std::span<const char* const>, kParts> table{kRuntime, kHccl, kAclnn, kOperators};
+    static constexpr std::array<std::span<const char* const>, kParts> table{kRuntime, kHccl, kAclnn,
+                                                                            kOperators};
     return table[static_cast<std::size_t>(part)];
 }
 
@@ -140,8 +142,8 @@ std::string file_of_library(void* handle) {
         searched += (searched.empty() ? "" : ", ") + file + " (CANN " + version_of(file) + ")";
     }
     if (searched.empty())
-        throw SymbolError("CANN's " + std::string(name) + " is needed, and none of " + names + " is loaded or loads" +
-                          (failures.empty() ? "" : " (" + failures + ")") +
+        throw SymbolError("CANN's " + std::string(name) + " is needed, and none of " + names +
+                          " is loaded or loads" + (failures.empty() ? "" : " (" + failures + ")") +
                           ": call npu_common.toolkit.activate() first, or set ASCEND_HOME_PATH to a CANN");
     throw SymbolError("this CANN has no " + std::string(name) + ": it is not in " + searched +
                       "; a newer CANN may have it, and `npu doctor` says which one is used and why");

@@ -1,7 +1,9 @@
-// Finds CANN's functions at run time: nothing of ours links to CANN, so that one build serves every version and provider.
+// Finds CANN's functions at run time: nothing of ours links to CANN, so that one build serves every version
+// and provider.
 //
-// A library is taken, in this order: the one that is loaded already under its SONAME (npu_common.toolkit loads them; so
-// does torch_npu), ASCEND_HOME_PATH/lib64, the dynamic linker's own search. All functions here are thread-safe.
+// A library is taken, in this order: the one that is loaded already under its SONAME (npu_common.toolkit
+// loads them; so does torch_npu), ASCEND_HOME_PATH/lib64, the dynamic linker's own search. All functions here
+// are thread-safe.
 #pragma once
 
 #include <atomic>
@@ -22,8 +24,8 @@ struct Origin {
     std::string version;  ///< of the CANN that the library belongs to, "unknown" where it does not say
 };
 
-/// The address of a function. Throws SymbolError: no library of the part has it (names the function, the libraries that
-/// were searched and their CANN version), or none of them could be loaded.
+/// The address of a function. Throws SymbolError: no library of the part has it (names the function, the
+/// libraries that were searched and their CANN version), or none of them could be loaded.
 void* find(Part part, const char* name);
 
 /// The same, null instead of an exception.

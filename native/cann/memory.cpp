@@ -31,8 +31,9 @@ DeviceBuffer::~DeviceBuffer() {
 HostBuffer::HostBuffer(int device, std::size_t size) : device_(device), size_(size) {
     DeviceGuard guard(device);
     if (size == 0) return;
-    api::call(api::aclrtMallocHost, [&] { return "allocating " + bytes(size) + " of pinned host memory"; },
-              &address_, size);
+    api::call(
+        api::aclrtMallocHost, [&] { return "allocating " + bytes(size) + " of pinned host memory"; },
+        &address_, size);
 }
 
 HostBuffer::~HostBuffer() {
@@ -54,16 +55,18 @@ void copy_async(const Stream& stream, void* to, const void* from, std::size_t si
     const aclrtStream handle = stream.handle();
     if (size == 0) return;
     DeviceGuard guard(stream.device());
-    api::call(api::aclrtMemcpyAsync, [&] { return "copying " + bytes(size) + " on a stream"; }, to, size, from,
-              size, kind, handle);
+    api::call(
+        api::aclrtMemcpyAsync, [&] { return "copying " + bytes(size) + " on a stream"; }, to, size, from,
+        size, kind, handle);
 }
 
 void fill_async(const Stream& stream, void* to, uint8_t value, std::size_t size) {
     const aclrtStream handle = stream.handle();
     if (size == 0) return;
     DeviceGuard guard(stream.device());
-    api::call(api::aclrtMemsetAsync, [&] { return "filling " + bytes(size) + " on a stream"; }, to, size,
-              static_cast<int32_t>(value), size, handle);
+    api::call(
+        api::aclrtMemsetAsync, [&] { return "filling " + bytes(size) + " on a stream"; }, to, size,
+        static_cast<int32_t>(value), size, handle);
 }
 
 }  // namespace npu::cann

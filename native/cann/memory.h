@@ -50,7 +50,8 @@ class HostBuffer {
 /// Copies `size` bytes and waits. `device`: the one that does it (of the destination, between two devices).
 void copy(int device, void* to, const void* from, std::size_t size, aclrtMemcpyKind kind);
 
-/// Puts the copy on the stream. Both ends must live until it is done; host memory that is not pinned makes it wait.
+/// Puts the copy on the stream. Both ends must live until it is done; host memory that is not pinned makes it
+/// wait.
 void copy_async(const Stream& stream, void* to, const void* from, std::size_t size, aclrtMemcpyKind kind);
 
 /// Puts filling with a byte on the stream.

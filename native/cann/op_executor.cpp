@@ -43,13 +43,15 @@ constexpr Kind kKinds[] = {
     integer<int64_t>('q', ArgumentType::sint64, "an integer"),
     {'Q', ArgumentType::uint64, "an integer that is not negative", 0, std::numeric_limits<uint64_t>::max()},
     integer<int32_t>('i', ArgumentType::sint32, "an integer of 32 bits"),
-    {'u', ArgumentType::uint32, "an integer of 32 bits that is not negative", 0, std::numeric_limits<uint32_t>::max()},
+    {'u', ArgumentType::uint32, "an integer of 32 bits that is not negative", 0,
+     std::numeric_limits<uint32_t>::max()},
     integer<int8_t>('c', ArgumentType::sint8, "an integer of 8 bits"),
 };
 
 const Kind& kind(char letter) {
     const Kind* found = std::ranges::find(kKinds, letter, &Kind::letter);
-    if (found == std::end(kKinds)) throw std::logic_error(std::string("no kind of argument has the letter ") + letter);
+    if (found == std::end(kKinds))
+        throw std::logic_error(std::string("no kind of argument has the letter ") + letter);
     return *found;
 }
 
@@ -60,15 +62,16 @@ std::size_t distance(std::string_view a, std::string_view b) {  // Levenshtein's
         std::size_t diagonal = row[0];
         row[0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j)
-            diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
+            diagonal = std::exchange(
+                row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
     }
     return row.back();
 }
 
 std::string nearest(std::string_view name) {
-    const auto* best = std::min_element(kPrototypes, kPrototypes + kPrototypeCount, [&](const auto& a, const auto& b) {
-        return distance(name, a.name) < distance(name, b.name);
-    });
+    const auto* best = std::min_element(
+        kPrototypes, kPrototypes + kPrototypeCount,
+        [&](const auto& a, const auto& b) { return distance(name, a.name) < distance(name, b.name); });
     return best->name;
 }
 
@@ -78,9 +81,9 @@ const char* kind_of(char letter) { return kind(letter).name; }
 
 const Prototype* find_prototype(std::string_view name) {
     const auto* end = kPrototypes + kPrototypeCount;
-    const auto* found = std::lower_bound(kPrototypes, end, name, [](const Prototype& row, std::string_view wanted) {
-        return std::string_view(row.name) < wanted;
-    });
+    const auto* found = std::lower_bound(
+        kPrototypes, end, name,
+        [](const Prototype& row, std::string_view wanted) { return std::string_view(row.name) < wanted; });
     return found != end && found->name == name ? found : nullptr;
 }
 
@@ -98,7 +101,8 @@ const OpExecutor& OpExecutor::of(std::string_view name) {
     }
     const Prototype* prototype = find_prototype(name);
     if (prototype == nullptr)
-        throw std::invalid_argument("CANN has no operator " + std::string(name) + "; the nearest name is " + nearest(name));
+        throw std::invalid_argument("CANN has no operator " + std::string(name) + "; the nearest name is " +
+                                    nearest(name));
     std::unique_ptr<OpExecutor> made(new OpExecutor(*prototype));
     std::unique_lock lock(mutex);
     return *known->try_emplace(std::string(name), std::move(made)).first->second;
@@ -112,12 +116,14 @@ OpExecutor::OpExecutor(const Prototype& prototype)
     std::istringstream names(prototype.parameters);
     for (std::string name; names >> name;) parameters_.push_back(name);
     std::vector<ArgumentType> types;
-    for (const char* letter = prototype.letters; *letter != '\0'; ++letter) types.push_back(kind(*letter).type);
+    for (const char* letter = prototype.letters; *letter != '\0'; ++letter)
+        types.push_back(kind(*letter).type);
     types.insert(types.end(), 2, ArgumentType::pointer);  // uint64_t* workspaceSize, aclOpExecutor** executor
     interface_ = std::make_unique<CallInterface>(types);
 }
 
-// One argument in the form that libffi reads it: its first bytes, little-endian, are a value of any integer type.
+// One argument in the form that libffi reads it: its first bytes, little-endian, are a value of any integer
+// type.
 struct OpExecutor::Slot {
     union {
         const void* address;
@@ -130,7 +136,8 @@ struct OpExecutor::Slot {
 
 void OpExecutor::refuse(std::size_t index, const std::string& why) const {
     throw std::invalid_argument(std::string(prototype_.name) + ": " + parameters_[index] + " (argument " +
-                                std::to_string(index + 1) + ") takes " + kind_of(prototype_.letters[index]) + "; " + why);
+                                std::to_string(index + 1) + ") takes " + kind_of(prototype_.letters[index]) +
+                                "; " + why);
 }
 
 void OpExecutor::fill(const Argument& argument, std::size_t index, Slot& slot) const {
@@ -164,8 +171,9 @@ void OpExecutor::run(std::span<const Argument> arguments, const std::shared_ptr<
     constexpr std::size_t kMost = 64;  // bits of Prototype::written
     const std::size_t count = parameters_.size();
     if (arguments.size() != count)
-        throw std::invalid_argument(std::string(prototype_.name) + " takes " + std::to_string(count) + " arguments (" +
-                                    prototype_.parameters + "), " + std::to_string(arguments.size()) + " were given");
+        throw std::invalid_argument(std::string(prototype_.name) + " takes " + std::to_string(count) +
+                                    " arguments (" + prototype_.parameters + "), " +
+                                    std::to_string(arguments.size()) + " were given");
     std::array<Slot, kMost> slots;
     std::array<void*, kMost + 2> pointers;
     for (std::size_t i = 0; i < count; ++i) {
@@ -188,7 +196,8 @@ void OpExecutor::run(std::span<const Argument> arguments, const std::shared_ptr<
         workspace_size == 0 ? nullptr : Pool::of(stream->device())->allocate(stream, workspace_size);
     using Second = aclnnStatus(void*, uint64_t, aclOpExecutor*, aclrtStream);
     check(Family::acl,
-          reinterpret_cast<Second*>(second_)(workspace ? workspace->address() : nullptr, workspace_size, executor, handle),
+          reinterpret_cast<Second*>(second_)(workspace ? workspace->address() : nullptr, workspace_size,
+                                             executor, handle),
           prototype_.name, doing);
 }
 

@@ -1,4 +1,5 @@
-// Calls any aclnn operator by its name: arguments checked against CANN's prototype first, both phases, the workspace.
+// Calls any aclnn operator by its name: arguments checked against CANN's prototype first, both phases, the
+// workspace.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,9 @@
 namespace npu::cann {
 
 /// The parameters of an operator's GetWorkspaceSize before the workspace's size, from facts/aclnn.json.
-/// Letters: T tensor, S scalar, I B F arrays of integers, booleans, floats, L l lists of tensors, scalars, s string,
-/// d double, f float, b bool, t aclDataType, q Q i u c integers (signed 64, unsigned 64, signed 32, unsigned 32, signed 8 bits).
+/// Letters: T tensor, S scalar, I B F arrays of integers, booleans, floats, L l lists of tensors, scalars, s
+/// string, d double, f float, b bool, t aclDataType, q Q i u c integers (signed 64, unsigned 64, signed 32,
+/// unsigned 32, signed 8 bits).
 struct Prototype {
     const char* name;
     const char* letters;
@@ -32,14 +34,15 @@ extern const std::size_t kPrototypeCount;
 /// Null: CANN's headers and documents have no such operator.
 const Prototype* find_prototype(std::string_view name);
 
-/// One argument as it is handed over: an address (tensor, scalar, array, list, string; null for an optional one that is
-/// absent), an integer (also bool and aclDataType), a real number.
+/// One argument as it is handed over: an address (tensor, scalar, array, list, string; null for an optional
+/// one that is absent), an integer (also bool and aclDataType), a real number.
 using Argument = std::variant<const void*, int64_t, uint64_t, double>;
 
 /// An operator with its functions bound. Immutable, so thread-safe.
 class OpExecutor {
   public:
-    /// One object an operator and process. Throws std::invalid_argument (no such operator, with the nearest name), SymbolError.
+    /// One object an operator and process. Throws std::invalid_argument (no such operator, with the nearest
+    /// name), SymbolError.
     static const OpExecutor& of(std::string_view name);
 
     const Prototype& prototype() const { return prototype_; }

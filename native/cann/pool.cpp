@@ -5,7 +5,7 @@
 namespace npu::cann {
 namespace {
 
-constexpr std::size_t kSmallest = 512;           // CANN's alignment of device memory
+constexpr std::size_t kSmallest = 512;  // CANN's alignment of device memory
 constexpr std::size_t kLarge = std::size_t{1} << 20;
 constexpr std::size_t kHugePage = std::size_t{2} << 20;  // what aclrtMalloc rounds large sizes to anyway
 
@@ -28,7 +28,8 @@ void Block::used_by(const std::shared_ptr<Stream>& stream) {
 
 std::shared_ptr<Pool> Pool::of(int device) {
     static std::mutex mutex;
-    static auto* pools = new std::map<int, std::shared_ptr<Pool>>;  // kept to the end: blocks may outlive statics
+    static auto* pools =
+        new std::map<int, std::shared_ptr<Pool>>;  // kept to the end: blocks may outlive statics
     std::lock_guard lock(mutex);
     std::shared_ptr<Pool>& pool = (*pools)[device];
     if (!pool) pool = std::make_shared<Pool>(Device(device).id());
@@ -41,8 +42,8 @@ std::size_t Pool::rounded(std::size_t size) {
 
 std::shared_ptr<Block> Pool::allocate(const std::shared_ptr<Stream>& stream, std::size_t size) {
     if (stream->device() != device_)
-        throw std::invalid_argument("memory of npu:" + std::to_string(device_) + " was asked for a stream of npu:" +
-                                    std::to_string(stream->device()));
+        throw std::invalid_argument("memory of npu:" + std::to_string(device_) +
+                                    " was asked for a stream of npu:" + std::to_string(stream->device()));
     const aclrtStream owner = stream->handle();
     const std::size_t wanted = rounded(size);
     std::lock_guard lock(mutex_);

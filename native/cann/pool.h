@@ -1,8 +1,8 @@
 // Device memory that is kept and handed out again, because aclrtMalloc waits for the device.
 //
-// A block belongs to the stream it was asked for: freeing it makes it available to that stream at once, since whatever uses
-// it next on that stream runs after what used it before. Work on another stream is told to the pool by `used_by`; the block is
-// then available when that work is done. Thread-safe.
+// A block belongs to the stream it was asked for: freeing it makes it available to that stream at once, since
+// whatever uses it next on that stream runs after what used it before. Work on another stream is told to the
+// pool by `used_by`; the block is then available when that work is done. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,11 @@ namespace npu::cann {
 
 /// Bytes and counts of one device's pool, since the start or the last reset of the peaks.
 struct PoolStats {
-    std::size_t allocated = 0, peak_allocated = 0;  ///< handed out, in bytes as rounded
-    std::size_t reserved = 0, peak_reserved = 0;    ///< taken from CANN, in bytes
-    uint64_t allocations = 0, frees = 0;            ///< by callers
+    std::size_t allocated = 0, peak_allocated = 0;      ///< handed out, in bytes as rounded
+    std::size_t reserved = 0, peak_reserved = 0;        ///< taken from CANN, in bytes
+    uint64_t allocations = 0, frees = 0;                ///< by callers
     uint64_t device_allocations = 0, device_frees = 0;  ///< aclrtMalloc and aclrtFree
-    uint64_t retries = 0;                               ///< times that memory was short and the kept blocks were given back
+    uint64_t retries = 0;  ///< times that memory was short and the kept blocks were given back
     std::size_t blocks_in_use = 0;
 };
 
@@ -53,7 +53,8 @@ class Block {
     std::shared_ptr<Stream> stream_;
     std::unique_ptr<DeviceBuffer> buffer_;
     std::mutex mutex_;
-    std::map<aclrtStream, std::unique_ptr<Event>> uses_;  // by other streams: an event behind each one's last use
+    std::map<aclrtStream, std::unique_ptr<Event>>
+        uses_;  // by other streams: an event behind each one's last use
 };
 
 class Pool : public std::enable_shared_from_this<Pool> {

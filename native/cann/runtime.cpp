@@ -92,8 +92,8 @@ bool Device::can_access_peer(const Device& peer) const {
     int32_t answer = 0;
     api::call(
         api::aclrtDeviceCanAccessPeer,
-        [&] { return "asking whether npu:" + number(id_) + " reaches npu:" + number(peer.id_); }, &answer, id_,
-        peer.id_);
+        [&] { return "asking whether npu:" + number(id_) + " reaches npu:" + number(peer.id_); }, &answer,
+        id_, peer.id_);
     return answer != 0;
 }
 
@@ -108,14 +108,16 @@ void Device::enable_peer_access(const Device& peer) const {
 std::pair<int, int> Device::stream_priority_range() const {
     DeviceGuard guard(id_);
     int32_t least = 0, greatest = 0;
-    api::call(api::aclrtDeviceGetStreamPriorityRange, "asking for the priorities of streams", &least, &greatest);
+    api::call(api::aclrtDeviceGetStreamPriorityRange, "asking for the priorities of streams", &least,
+              &greatest);
     return {least, greatest};
 }
 
 Context::Context(int device) : device_(device) {
     initialise();
-    api::call(api::aclrtCreateContext, [&] { return "creating a context on npu:" + number(device); }, &handle_,
-              device);
+    api::call(
+        api::aclrtCreateContext, [&] { return "creating a context on npu:" + number(device); }, &handle_,
+        device);
 }
 
 Context::~Context() {
@@ -129,8 +131,9 @@ void Context::make_current() const {
 Stream::Stream(int device, int priority) : device_(device), owned_(true) {
     DeviceGuard guard(device);
     api::call(
-        api::aclrtCreateStreamWithConfig, [&] { return "creating a stream on npu:" + number(device); }, &handle_,
-        static_cast<uint32_t>(priority), static_cast<uint32_t>(ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
+        api::aclrtCreateStreamWithConfig, [&] { return "creating a stream on npu:" + number(device); },
+        &handle_, static_cast<uint32_t>(priority),
+        static_cast<uint32_t>(ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
 }
 
 std::shared_ptr<Stream> Stream::borrow(int device, aclrtStream handle) {
@@ -163,7 +166,8 @@ void Stream::close() {
     if (closed_) return;
     DeviceGuard guard(device_);
     if (closed_.exchange(true) || !owned_) return;
-    api::call(api::aclrtDestroyStream, [&] { return "destroying a stream of npu:" + number(device_); }, handle_);
+    api::call(
+        api::aclrtDestroyStream, [&] { return "destroying a stream of npu:" + number(device_); }, handle_);
 }
 
 void Stream::synchronize(std::optional<Milliseconds> timeout) const {
@@ -208,8 +212,9 @@ void Stream::abort() const {
 Event::Event(int device, bool timing) : device_(device), timing_(timing) {
     DeviceGuard guard(device);
     const uint32_t flags = ACL_EVENT_SYNC | (timing ? ACL_EVENT_TIME_LINE : 0U);
-    api::call(api::aclrtCreateEventExWithFlag, [&] { return "creating an event on npu:" + number(device); },
-              &handle_, flags);
+    api::call(
+        api::aclrtCreateEventExWithFlag, [&] { return "creating an event on npu:" + number(device); },
+        &handle_, flags);
 }
 
 Event::~Event() {
@@ -230,7 +235,8 @@ void Event::close() {
     if (closed_) return;
     DeviceGuard guard(device_);
     if (closed_.exchange(true)) return;
-    api::call(api::aclrtDestroyEvent, [&] { return "destroying an event of npu:" + number(device_); }, handle_);
+    api::call(
+        api::aclrtDestroyEvent, [&] { return "destroying an event of npu:" + number(device_); }, handle_);
 }
 
 bool Event::complete() const {
@@ -243,7 +249,8 @@ bool Event::complete() const {
 void Event::synchronize(std::optional<Milliseconds> timeout) const {
     DeviceGuard guard(device_);
     if (timeout)
-        api::call(api::aclrtSynchronizeEventWithTimeout, "waiting for an event", handle(), timeout_of(timeout));
+        api::call(api::aclrtSynchronizeEventWithTimeout, "waiting for an event", handle(),
+                  timeout_of(timeout));
     else
         api::call(api::aclrtSynchronizeEvent, "waiting for an event", handle());
 }

@@ -1,8 +1,8 @@
 // Devices, contexts, streams and events of CANN as objects that clean up after themselves.
 //
-// Every operation makes the object's device current in the calling thread for its duration, so that any thread may use any
-// object. Objects are safe to use from many threads, except that closing one while another thread uses it is the caller's
-// mistake. Failures are thrown as Error.
+// Every operation makes the object's device current in the calling thread for its duration, so that any
+// thread may use any object. Objects are safe to use from many threads, except that closing one while another
+// thread uses it is the caller's mistake. Failures are thrown as Error.
 #pragma once
 
 #include <atomic>
@@ -131,7 +131,8 @@ class Event {
     /// True when the work before its last record is done, or it was never recorded.
     bool complete() const;
     void synchronize(std::optional<Milliseconds> timeout = {}) const;
-    /// Milliseconds from `start` to this one; both recorded and complete. Throws std::logic_error without timing.
+    /// Milliseconds from `start` to this one; both recorded and complete. Throws std::logic_error without
+    /// timing.
     float elapsed_since(const Event& start) const;
 
   private:

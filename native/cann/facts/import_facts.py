@@ -1,7 +1,8 @@
 """Compact copies of the ABI facts that the build needs: ``import_facts.py FACTS_FOLDER [OUTPUT_FOLDER]``.
 
 FACTS_FOLDER holds the extracted facts (acl_runtime.json, enums.json, hccl.json, aclnn.json, ge_ops.json,
-ge_abi.json, torch_npu_symbols.json: names, types, values and layouts read from public headers, see ``sources`` in each file).
+ge_abi.json, torch_npu_symbols.json: names, types, values and layouts read from public headers, see ``sources`` in
+each file).
 A copy keeps what generators read, one record a line, so that a change of the ABI is a readable diff.
 """
 
@@ -102,9 +103,19 @@ def _ge_ops(facts: Record) -> Record:
 
 #: What native/cann/ge.h declares.
 _GE_BUILD = {
-    "ge::AscendString": ["_ZN2ge12AscendStringC1EPKc", "_ZNK2ge12AscendString9GetStringEv", "_ZNK2ge12AscendStringltERKS0_"],
+    "ge::AscendString": [
+        "_ZN2ge12AscendStringC1EPKc",
+        "_ZNK2ge12AscendString9GetStringEv",
+        "_ZNK2ge12AscendStringltERKS0_",
+    ],
     "ge::Graph": ["_ZN2ge5GraphC1EPKc", "_ZN2ge5GraphD1Ev", "_ZN2ge5Graph11LoadFromMemEPKhm"],
-    "ge:: free": ["aclgrphBuildInitialize", "aclgrphBuildFinalize", "aclgrphBuildModel", "aclgrphGetIRVersion", "GEGetErrorMsgV3"],
+    "ge:: free": [
+        "aclgrphBuildInitialize",
+        "aclgrphBuildFinalize",
+        "aclgrphBuildModel",
+        "aclgrphGetIRVersion",
+        "GEGetErrorMsgV3",
+    ],
 }
 
 

@@ -24,7 +24,9 @@ pytestmark = pytest.mark.usefixtures("blocks_are_returned")
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (3, 5), (2, 0, 4), (4, 1, 7)], ids=str)
 def test_values_come_back_as_they_went(dtype, shape) -> None:
-    values = np.random.default_rng(0).integers(0, 255, size=(*shape, np.dtype(dtype).itemsize), dtype=np.uint8)
+    values = np.random.default_rng(0).integers(
+        0, 255, size=(*shape, np.dtype(dtype).itemsize), dtype=np.uint8
+    )
     host = values.view(dtype).reshape(shape) if np.dtype(dtype) != bool else (values[..., 0] > 127)
     back = runtime.asarray(host).numpy()
     assert back.dtype == host.dtype and back.shape == host.shape
@@ -38,7 +40,16 @@ def test_a_dtype_that_no_npu_has_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [1, -1, slice(1, 3), slice(None, None, 2), (slice(None), 2), (..., 0), (1, slice(0, 0)), (slice(3, 1), 1)],
+    [
+        1,
+        -1,
+        slice(1, 3),
+        slice(None, None, 2),
+        (slice(None), 2),
+        (..., 0),
+        (1, slice(0, 0)),
+        (slice(3, 1), 1),
+    ],
     ids=str,
 )
 def test_views_are_numpy_s(key) -> None:

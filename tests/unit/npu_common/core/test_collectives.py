@@ -46,7 +46,9 @@ REDUCTIONS = {ReduceOp.SUM: np.sum, ReduceOp.PROD: np.prod, ReduceOp.MAX: np.max
 
 
 @pytest.mark.parametrize("op", REDUCTIONS, ids=lambda op: op.name)
-@pytest.mark.parametrize("dtype", ["float32", "int32", "float16", ml_dtypes.bfloat16], ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize(
+    "dtype", ["float32", "int32", "float16", ml_dtypes.bfloat16], ids=lambda d: np.dtype(d).name
+)
 def test_all_reduce(world, op, dtype) -> None:
     host = [(h % 3).astype(dtype) for h in HOST]
     expected = REDUCTIONS[op](np.stack(host).astype(np.float64), axis=0)
@@ -86,7 +88,9 @@ def test_gathering_and_scattering(world) -> None:
 def test_pieces_of_different_sizes(world) -> None:
     counts = [3, 0, 1, 4]
     for got in on_all(world, lambda c, x: c.all_gather_v(x.reshape(8)[: counts[c.rank]], counts)):
-        np.testing.assert_array_equal(got, np.concatenate([h.ravel()[:n] for h, n in zip(HOST, counts, strict=True)]))
+        np.testing.assert_array_equal(
+            got, np.concatenate([h.ravel()[:n] for h, n in zip(HOST, counts, strict=True)])
+        )
     for rank, got in enumerate(on_all(world, lambda c, x: c.reduce_scatter_v(x, counts))):
         at = sum(counts[:rank])
         np.testing.assert_array_equal(got, sum(HOST).ravel()[at : at + counts[rank]])
@@ -157,10 +161,18 @@ def test_sub_communicators(world) -> None:
 WRONG = {
     "a host array": (lambda c, x: c.all_reduce(np.ones(3)), TypeError, "takes arrays on an NPU, not ndarray"),
     "not contiguous": (lambda c, x: c.all_reduce(x.transpose()), ValueError, "HCCL takes contiguous arrays"),
-    "a size": (lambda c, x: c.all_reduce(x, out=x[:2]), ValueError, "out has 4 elements; by x it has to have 8"),
+    "a size": (
+        lambda c, x: c.all_reduce(x, out=x[:2]),
+        ValueError,
+        "out has 4 elements; by x it has to have 8",
+    ),
     "a dtype": (lambda c, x: c.all_reduce(x, out=x.view("int32")), TypeError, "float32 and out int32"),
     "bool": (lambda c, x: c.all_reduce(runtime.zeros(3, bool)), TypeError, "HCCL carries no bool"),
-    "a rank": (lambda c, x: c.broadcast(x, root=9), ValueError, "broadcast names rank 9 of a communicator of 4"),
+    "a rank": (
+        lambda c, x: c.broadcast(x, root=9),
+        ValueError,
+        "broadcast names rank 9 of a communicator of 4",
+    ),
     "a device": (lambda c, x: c.all_reduce(x.to(1)), ValueError, "is on npu:1, the stream on npu:0"),
     "uneven": (lambda c, x: c.reduce_scatter(x[:3]), ValueError, "does not divide among 4 ranks"),
     "counts": (lambda c, x: c.all_gather_v(x, [8]), ValueError, "for each of 4 ranks"),
@@ -200,7 +212,10 @@ x = runtime.asarray(np.arange(1000, dtype=np.float32) + rank, device=rank)
 
 
 def test_ranks_as_processes(spawn: Spawn, tmp_path: Path) -> None:
-    code = RANK + "assert c.name == 'of-processes'\nprint(int(c.all_reduce(x).numpy().sum()), c.all_gather(x).shape)\nc.close()"
+    code = (
+        RANK
+        + "assert c.name == 'of-processes'\nprint(int(c.all_reduce(x).numpy().sum()), c.all_gather(x).shape)\nc.close()"
+    )
     ranks = [spawn(code, str(rank), "3", str(tmp_path / "root")) for rank in range(3)]
     expected = sum(3 * i + 3 for i in range(1000))
     for rank in ranks:

@@ -38,10 +38,14 @@ def test_arguments_by_cann_s_names() -> None:
 
 
 def test_arrays_lists_booleans_and_dtypes() -> None:
-    np.testing.assert_allclose(run("aclnnReduceSum", X, [1], True, np.float32, like=X[:, :1]), X.sum(1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        run("aclnnReduceSum", X, [1], True, np.float32, like=X[:, :1]), X.sum(1, keepdims=True), rtol=1e-5
+    )
     np.testing.assert_array_equal(run("aclnnPermute", X, [1, 0], like=X.T), X.T)
     both = [runtime.asarray(X), runtime.asarray(Y)]
-    np.testing.assert_array_equal(run("aclnnCat", both, 0, like=np.concatenate([X, Y])), np.concatenate([X, Y]))
+    np.testing.assert_array_equal(
+        run("aclnnCat", both, 0, like=np.concatenate([X, Y])), np.concatenate([X, Y])
+    )
     np.testing.assert_array_equal(run("aclnnCast", X, "int32", like=X.astype(np.int32)), X.astype(np.int32))
 
 
@@ -50,7 +54,9 @@ def test_absent_tensors_and_integers() -> None:
     out, mean, rstd = runtime.empty((2, 8)), runtime.empty((2, 1)), runtime.empty((2, 1))
     ops.call("aclnnLayerNorm", runtime.asarray(x), [8], None, None, 1e-5, out, mean, rstd)
     centred = x - x.mean(1, keepdims=True)
-    np.testing.assert_allclose(out.numpy(), centred / np.sqrt(x.var(1, keepdims=True) + 1e-5), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        out.numpy(), centred / np.sqrt(x.var(1, keepdims=True) + 1e-5), rtol=1e-4, atol=1e-5
+    )
     gelu = runtime.empty((2, 8))
     ops.call("aclnnGeluV2", runtime.asarray(x), 1, gelu)
     tanh = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
@@ -68,7 +74,10 @@ def test_bfloat16_and_views() -> None:
 
 def test_an_operator_puts_its_output_on_its_stream() -> None:
     with runtime.Stream() as stream:
-        x, out = runtime.asarray(X, stream=runtime.default_stream()), runtime.empty(X.shape, stream=runtime.default_stream())
+        x, out = (
+            runtime.asarray(X, stream=runtime.default_stream()),
+            runtime.empty(X.shape, stream=runtime.default_stream()),
+        )
         ops.call("aclnnNeg", x, out)
         assert out.stream.handle == stream.handle
         np.testing.assert_array_equal(out.numpy(), -X)
@@ -76,17 +85,45 @@ def test_an_operator_puts_its_output_on_its_stream() -> None:
 
 WRONG = {
     "an unknown name": (lambda x: ops.call("aclnnAd", x), ValueError, "nearest name is aclnnAdd"),
-    "too few": (lambda x: ops.call("aclnnAdd", x, x, 1), TypeError, "takes 4 arguments .self other alpha out., 3 were given"),
+    "too few": (
+        lambda x: ops.call("aclnnAdd", x, x, 1),
+        TypeError,
+        "takes 4 arguments .self other alpha out., 3 were given",
+    ),
     "a missing name": (lambda x: ops.call("aclnnAdd", x, x, out=x), TypeError, "also needs alpha"),
-    "an unknown parameter": (lambda x: ops.call("aclnnAdd", x, x, 1, x, beta=1), TypeError, "has no parameter beta"),
+    "an unknown parameter": (
+        lambda x: ops.call("aclnnAdd", x, x, 1, x, beta=1),
+        TypeError,
+        "has no parameter beta",
+    ),
     "twice": (lambda x: ops.call("aclnnAdd", x, x, 1, x, alpha=1), TypeError, "alpha twice"),
-    "a number for a tensor": (lambda x: ops.call("aclnnNeg", 1.0, x), TypeError, r"self .argument 1. takes a tensor, not float"),
+    "a number for a tensor": (
+        lambda x: ops.call("aclnnNeg", 1.0, x),
+        TypeError,
+        r"self .argument 1. takes a tensor, not float",
+    ),
     "a host array": (lambda x: ops.call("aclnnNeg", X, x), TypeError, "in host memory"),
-    "a string for a scalar": (lambda x: ops.call("aclnnAdd", x, x, "1", x), TypeError, "alpha .argument 3. takes a scalar, not str"),
-    "a float for an integer": (lambda x: ops.call("aclnnSoftmax", x, 1.0, x), TypeError, "dim .argument 2. takes an integer, not float"),
-    "an integer for a bool": (lambda x: ops.call("aclnnReduceSum", x, [1], 1, "float32", x), TypeError, "keepDims .argument 3. takes a bool"),
+    "a string for a scalar": (
+        lambda x: ops.call("aclnnAdd", x, x, "1", x),
+        TypeError,
+        "alpha .argument 3. takes a scalar, not str",
+    ),
+    "a float for an integer": (
+        lambda x: ops.call("aclnnSoftmax", x, 1.0, x),
+        TypeError,
+        "dim .argument 2. takes an integer, not float",
+    ),
+    "an integer for a bool": (
+        lambda x: ops.call("aclnnReduceSum", x, [1], 1, "float32", x),
+        TypeError,
+        "keepDims .argument 3. takes a bool",
+    ),
     "out of range": (lambda x: ops.call("aclnnGeluV2", x, 1 << 70, x), OverflowError, "int"),
-    "two devices": (lambda x: ops.call("aclnnAdd", x, x.to(1), 1, x), ValueError, "other is on npu:1, the stream on npu:0"),
+    "two devices": (
+        lambda x: ops.call("aclnnAdd", x, x.to(1), 1, x),
+        ValueError,
+        "other is on npu:1, the stream on npu:0",
+    ),
 }
 
 
@@ -99,7 +136,10 @@ def test_wrong_arguments_are_named_before_anything_runs(case: str) -> None:
 
 def test_every_prototype_has_a_signature_and_names_its_outputs() -> None:
     assert len(ops.names()) > 1200
-    assert ops.signature("aclnnAdd") == "aclnnAdd(self: tensor, other: tensor, alpha: scalar, out: tensor, written)"
+    assert (
+        ops.signature("aclnnAdd")
+        == "aclnnAdd(self: tensor, other: tensor, alpha: scalar, out: tensor, written)"
+    )
     assert ops.exists("aclnnAdd") and not ops.exists("aclnnNoSuchOperator")
 
 

@@ -22,7 +22,9 @@ def gate(stream: Stream):
 
 
 def test_a_device_that_does_not_exist_is_refused_with_the_number_there_is() -> None:
-    with pytest.raises(ValueError, match=f"npu:99 does not exist: this process sees {runtime.device_count()} devices"):
+    with pytest.raises(
+        ValueError, match=f"npu:99 does not exist: this process sees {runtime.device_count()} devices"
+    ):
         Device(99)
 
 

@@ -147,7 +147,9 @@ class Communicator:
 
     # Collectives of equal pieces.
 
-    def all_reduce(self, x: Any, *, out: Any = None, op: ReduceOp = ReduceOp.SUM, stream: Stream | None = None) -> Any:
+    def all_reduce(
+        self, x: Any, *, out: Any = None, op: ReduceOp = ReduceOp.SUM, stream: Stream | None = None
+    ) -> Any:
         """The reduction of every rank's `x`, on every rank. `out` may be `x`."""
         with _Call(self, stream) as call:
             source, target = call.reads(x), call.writes(out, like=x)
@@ -198,7 +200,9 @@ class Communicator:
             target = call.writes(out, shape=_divided(source, self.size), like=x)
             _require_size(source, target.size * self.size, "x", "out of all ranks")
             call.same_dtype(source, target)
-            self._native.reduce_scatter(source.address, target.address, target.size, call.type, op, call.stream)
+            self._native.reduce_scatter(
+                source.address, target.address, target.size, call.type, op, call.stream
+            )
         return target if out is None else out
 
     def all_to_all(self, x: Any, *, out: Any = None, stream: Stream | None = None) -> Any:
@@ -223,7 +227,9 @@ class Communicator:
                 call.same_dtype(source, target)
             else:
                 if out is None:
-                    raise ValueError("a rank that is not the root of a scatter passes out, which tells shape and dtype")
+                    raise ValueError(
+                        "a rank that is not the root of a scatter passes out, which tells shape and dtype"
+                    )
                 target = source = call.writes(out)
             self._native.scatter(source.address, target.address, target.size, call.type, root, call.stream)
         return target if out is None else out
@@ -235,7 +241,9 @@ class Communicator:
 
     # Pieces of different sizes: counts are elements, one for each rank; the pieces lie one after another.
 
-    def all_gather_v(self, x: Any, counts: Sequence[int], *, out: Any = None, stream: Stream | None = None) -> Any:
+    def all_gather_v(
+        self, x: Any, counts: Sequence[int], *, out: Any = None, stream: Stream | None = None
+    ) -> Any:
         """The ranks' `x` one after another; rank i brings counts[i] elements."""
         with _Call(self, stream) as call:
             source = call.reads(x)
@@ -330,7 +338,9 @@ class Communicator:
 
     def _require_counts(self, counts: Sequence[int], what: str) -> None:
         if len(counts) != self.size or min(counts) < 0:
-            raise ValueError(f"{what} holds a number of elements for each of {self.size} ranks, not {list(counts)}")
+            raise ValueError(
+                f"{what} holds a number of elements for each of {self.size} ranks, not {list(counts)}"
+            )
 
     def __repr__(self) -> str:
         return f"<Communicator of rank {self.rank} of {self.size} on npu:{self.device}>"
@@ -363,7 +373,9 @@ class _Call:
     def _array(self, value: Any) -> DeviceArray:
         if not isinstance(value, DeviceArray):
             if not hasattr(value, "__dlpack__") or type(value).__module__ == "numpy":
-                raise TypeError(f"a collective takes arrays on an NPU, not {type(value).__name__}: see runtime.asarray")
+                raise TypeError(
+                    f"a collective takes arrays on an NPU, not {type(value).__name__}: see runtime.asarray"
+                )
             value = asarray(value, stream=self._stream)
             self._foreign = True
         if not value.contiguous:
@@ -394,7 +406,9 @@ class _Call:
     @staticmethod
     def same_dtype(source: DeviceArray, target: DeviceArray) -> None:
         if source.dtype_code != target.dtype_code:
-            raise TypeError(f"x has dtype {source.dtype} and out {target.dtype}; a collective converts nothing")
+            raise TypeError(
+                f"x has dtype {source.dtype} and out {target.dtype}; a collective converts nothing"
+            )
 
 
 def _offsets(counts: Sequence[int]) -> list[int]:
@@ -407,7 +421,9 @@ def _first_extent(array: DeviceArray, change: Any) -> tuple[int, ...]:
 
 def _divided(array: DeviceArray, size: int) -> tuple[int, ...]:
     if not array.shape or array.shape[0] % size:
-        raise ValueError(f"the first extent of {array.shape} does not divide among {size} ranks; see the ..._v collectives")
+        raise ValueError(
+            f"the first extent of {array.shape} does not divide among {size} ranks; see the ..._v collectives"
+        )
     return (array.shape[0] // size, *array.shape[1:])
 
 

@@ -1,11 +1,11 @@
 """CANN's runtime: devices, streams, events, memory and arrays, operators by name.
 
-    from npu_common import runtime
+from npu_common import runtime
 
-    x = runtime.asarray(numpy_array)              # on npu:0, on the current stream
-    y = runtime.empty_like(x)
-    runtime.ops.call("aclnnAdd", x, x, 1, y)
-    y.numpy()
+x = runtime.asarray(numpy_array)              # on npu:0, on the current stream
+y = runtime.empty_like(x)
+runtime.ops.call("aclnnAdd", x, x, 1, y)
+y.numpy()
 """
 
 from __future__ import annotations

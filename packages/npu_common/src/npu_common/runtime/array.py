@@ -168,7 +168,9 @@ class DeviceArray(_cann.Array):
     def _view(
         self, shape: Sequence[int], strides: Sequence[int], offset: int = 0, code: int | None = None
     ) -> DeviceArray:
-        return DeviceArray(self, offset, list(shape), list(strides), self.dtype_code if code is None else code)
+        return DeviceArray(
+            self, offset, list(shape), list(strides), self.dtype_code if code is None else code
+        )
 
     def reshape(self, *shape: int) -> DeviceArray:
         """A view of another shape; one extent may be -1. The array has to be contiguous."""
@@ -241,7 +243,9 @@ class DeviceArray(_cann.Array):
                 there when this returns. -1: the consumer has seen to it.
         """
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"the array is on {self.__dlpack_device__()}, not on {dl_device}: see to() and numpy()")
+            raise BufferError(
+                f"the array is on {self.__dlpack_device__()}, not on {dl_device}: see to() and numpy()"
+            )
         source = self.copy() if copy else self
         if stream is None:
             if not source.stream.closed:
@@ -352,7 +356,9 @@ def asarray(
     if isinstance(values, DeviceArray) or _on_npu(values):
         array = values if isinstance(values, DeviceArray) else from_dlpack(values, stream=stream)
         if dtype is not None and dtype_of(dtype) != array.dtype:
-            raise TypeError(f"the array has dtype {array.dtype}; ops.call('aclnnCast', ...) converts on the device")
+            raise TypeError(
+                f"the array has dtype {array.dtype}; ops.call('aclnnCast', ...) converts on the device"
+            )
         return array if device is None else array.to(device)
     host = np.asarray(values, None if dtype is None else dtype_of(dtype))
     return empty(host.shape, host.dtype, device=device, stream=stream).copy_from(host)
@@ -362,7 +368,9 @@ def _on_npu(values: Any) -> bool:
     if not hasattr(values, "__dlpack_device__"):
         return False
     device_of = getattr(values, "device", None)
-    if getattr(device_of, "type", None) == "npu":  # torch's own answer knows no device that renamed PrivateUse1
+    if (
+        getattr(device_of, "type", None) == "npu"
+    ):  # torch's own answer knows no device that renamed PrivateUse1
         return True
     try:
         return int(values.__dlpack_device__()[0]) == _DLPACK_EXT_DEV

@@ -54,5 +54,7 @@ def hccl_code(code: int) -> int:
     """
     hccl = _HCCL[code]
     if hccl == _HCCL_RESERVED:
-        raise TypeError(f"HCCL carries no {_DTYPES[code]}; view it as a type of the same size (uint8 for bool)")
+        raise TypeError(
+            f"HCCL carries no {_DTYPES[code]}; view it as a type of the same size (uint8 for bool)"
+        )
     return hccl

@@ -100,7 +100,9 @@ def _bind(name: str) -> _cann.Operator:
 def _in_order(op: _cann.Operator, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     unknown = set(named) - set(op.parameters)
     if unknown:
-        raise TypeError(f"{op.name} has no parameter {', '.join(sorted(unknown))}; it has {', '.join(op.parameters)}")
+        raise TypeError(
+            f"{op.name} has no parameter {', '.join(sorted(unknown))}; it has {', '.join(op.parameters)}"
+        )
     twice = set(named) & set(op.parameters[: len(given)])
     if twice:
         raise TypeError(f"{op.name} was given {', '.join(sorted(twice))} twice")
