@@ -123,6 +123,9 @@ struct GraphContent {
 class Graph {
   public:
     explicit Graph(const char* name);
+    Graph(const Graph& other);
+    Graph& operator=(const Graph& other);
+    ~Graph();
     graphStatus LoadFromSerializedModelArray(const void* data, std::size_t size);
     graphStatus LoadFromMem(const uint8_t* data, std::size_t size);
     graphStatus LoadFromFile(const char* path);

@@ -27,6 +27,9 @@ graphStatus load(Graph& graph, const void* data, std::size_t size) {
 }  // namespace
 
 Graph::Graph(const char* name) : impl_(std::make_shared<GraphContent>()) { impl_->name = name ? name : ""; }
+Graph::Graph(const Graph& other) = default;
+Graph& Graph::operator=(const Graph& other) = default;
+Graph::~Graph() = default;
 graphStatus Graph::LoadFromSerializedModelArray(const void* data, std::size_t size) { return load(*this, data, size); }
 graphStatus Graph::LoadFromMem(const uint8_t* data, std::size_t size) { return load(*this, data, size); }
 graphStatus Graph::LoadFromFile(const char* path) {

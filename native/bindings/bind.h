@@ -1,0 +1,33 @@
+// The parts of npu_common._cann; each binds what its name says. Objects hold shared pointers, so that the
+// order in which Python lets go of them does not matter. Whatever may wait releases the GIL first.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <chrono>
+#include <optional>
+
+#include "cann/runtime.h"
+
+namespace npu::bindings {
+
+namespace py = pybind11;
+using NoGil = py::call_guard<py::gil_scoped_release>;
+
+void bind_errors(py::module_& module);
+void bind_runtime(py::module_& module);
+void bind_memory(py::module_& module);
+void bind_array(py::module_& module);
+void bind_operators(py::module_& module);
+void bind_communicator(py::module_& module);
+
+/// A timeout in seconds from Python as CANN wants it; a tenth of a millisecond still waits a millisecond.
+/// Throws std::invalid_argument: negative.
+inline std::optional<cann::Milliseconds> timeout_from(std::optional<double> seconds) {
+    if (!seconds) return std::nullopt;
+    if (!(*seconds >= 0) || *seconds > 2e6)
+        throw std::invalid_argument("a timeout is between 0 and 2e6 seconds");
+    return std::chrono::ceil<cann::Milliseconds>(std::chrono::duration<double>(*seconds));
+}
+
+}  // namespace npu::bindings
