@@ -1,7 +1,7 @@
 """Compact copies of the ABI facts that the build needs: ``import_facts.py FACTS_FOLDER [OUTPUT_FOLDER]``.
 
 FACTS_FOLDER holds the extracted facts (acl_runtime.json, enums.json, hccl.json, aclnn.json, ge_ops.json,
-torch_npu_symbols.json: names, types, values and layouts read from public headers, see ``sources`` in each file).
+ge_ir_proto.json, torch_npu_symbols.json: names, types, values and layouts read from public headers, see ``sources`` in each file).
 A copy keeps what generators read, one record a line, so that a change of the ABI is a readable diff.
 """
 
@@ -100,6 +100,17 @@ def _ge_ops(facts: Record) -> Record:
     return {"sources": facts["sources"], "ops": ops}
 
 
+def _ge_ir_proto(facts: Record) -> Record:
+    """The model protobuf: a field is [name, number, type, label], label "oneof:<group>" for a member of one."""
+    ir = facts["ge_ir"]
+    messages = [
+        {"name": n, "fields": [[f, d["number"], d["type"], d["label"]] for f, d in fields.items()]}
+        for n, fields in ir["messages"].items()
+    ]
+    enums = [{"name": n, "values": values} for n, values in ir["enums"].items()]
+    return {"sources": facts["sources"], "package": facts["package"], "messages": messages, "enums": enums}
+
+
 def compact_facts(folder: Path) -> dict[str, Record]:
     """The compact copies by file name, from the folder of extracted facts."""
 
@@ -118,6 +129,7 @@ def compact_facts(folder: Path) -> dict[str, Record]:
         "hccl.json": _hccl(load("hccl.json")),
         "aclnn_base.json": _aclnn_base(load("aclnn.json")),
         "ge_ops.json": _ge_ops(load("ge_ops.json")),
+        "ge_ir_proto.json": _ge_ir_proto(load("ge_ir_proto.json")),
         "torch_npu_dlsym.json": {"libraries": dlsym},
     }
 
