@@ -54,10 +54,10 @@ struct TypeAttribute {
     bool operator==(const TypeAttribute&) const = default;
 };
 
-using Attribute = std::variant<bool, int64_t, double, std::string, TypeAttribute, std::vector<bool>,
-                               std::vector<int64_t>, std::vector<double>, std::vector<std::string>,
-                               std::vector<TypeAttribute>, std::vector<std::vector<int64_t>>,
-                               std::shared_ptr<const Constant>>;
+using Attribute =
+    std::variant<bool, int64_t, double, std::string, TypeAttribute, std::vector<bool>, std::vector<int64_t>,
+                 std::vector<double>, std::vector<std::string>, std::vector<TypeAttribute>,
+                 std::vector<std::vector<int64_t>>, std::shared_ptr<const Constant>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 /// A graph that cannot be read, is not in the catalogue, or makes no sense. what() names node and operator.

@@ -1,0 +1,66 @@
+#include "graph/shapes.h"
+
+namespace npu::graph {
+namespace {
+
+/// int8 and int4 products are summed in int32.
+DataType product_dtype(const Context& c) {
+    DataType x1 = c.dtype("x1"), x2 = c.dtype("x2");
+    if (x1 != x2) c.fail("x1 and x2 differ in data type; put a Cast before one of them");
+    return x1 == ACL_INT8 || x1 == ACL_INT4 ? ACL_INT32 : x1;
+}
+
+void check_bias(const Context& c, int64_t columns) {
+    if (c.op.inputs.size() < 3 || !c.has("bias") || !c.ranked("bias") || c.dims("bias").empty()) return;
+    int64_t length = c.dims("bias").back();
+    if (length != 1 && !same_size(length, columns))
+        c.fail("bias has not as many elements as the product has columns");
+}
+
+/// Of the last two dimensions; a vector is a row on the left and a column on the right, and gone from the
+/// result, as in NumPy.
+Dims multiplied(const Context& c, Dims x1, Dims x2, bool transpose_x1, bool transpose_x2) {
+    if (x1.empty() || x2.empty()) c.fail("a scalar cannot be multiplied as a matrix");
+    bool row = x1.size() == 1, column = x2.size() == 1;
+    if (row) x1.insert(x1.begin(), 1), transpose_x1 = false;
+    if (column) x2.push_back(1), transpose_x2 = false;
+    if (transpose_x1) std::swap(x1[x1.size() - 1], x1[x1.size() - 2]);
+    if (transpose_x2) std::swap(x2[x2.size() - 1], x2[x2.size() - 2]);
+    int64_t rows = x1[x1.size() - 2], columns = x2.back(), inner = x1.back();
+    if (!same_size(inner, x2[x2.size() - 2]))
+        c.fail("the inner sizes differ: " + std::to_string(inner) + " and " +
+               std::to_string(x2[x2.size() - 2]));
+    check_bias(c, columns);
+    Dims out = broadcast(c, Dims(x1.begin(), x1.end() - 2), Dims(x2.begin(), x2.end() - 2));
+    if (!row) out.push_back(rows);
+    if (!column) out.push_back(columns);
+    return out;
+}
+
+void matmul(Context& c) {
+    c.out(product_dtype(c), [&] {
+        if (c.rank("x1") > 2 || c.rank("x2") > 2)
+            c.fail("it multiplies two matrices; BatchMatMulV2 multiplies batches of them");
+        return multiplied(c, c.dims("x1"), c.dims("x2"), c.flag("transpose_x1"), c.flag("transpose_x2"));
+    });
+}
+
+void batch_matmul(Context& c) {
+    c.out(product_dtype(c),
+          [&] { return multiplied(c, c.dims("x1"), c.dims("x2"), c.flag("adj_x1"), c.flag("adj_x2")); });
+}
+
+constexpr Rule kRules[] = {
+    {"BatchMatMul", batch_matmul},
+    {"BatchMatMulV2", batch_matmul},
+    {"BatchMatMulV3", batch_matmul},
+    {"MatMul", matmul},
+    {"MatMulV2", matmul},
+    {"MatMulV3", matmul},
+};
+
+}  // namespace
+
+std::span<const Rule> matmul_rules() { return kRules; }
+
+}  // namespace npu::graph

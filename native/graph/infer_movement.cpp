@@ -1,0 +1,404 @@
+// Operators that move elements: reshapes, permutations, joins and splits. Cut-outs and paddings are in
+// infer_slice.cpp.
+#include <algorithm>
+
+#include "graph/shapes.h"
+
+namespace npu::graph {
+namespace {
+
+void like_x(Context& c) { c.out(c.in(0).type); }
+
+/// One -1 takes what is left. 0 copies the size of x, unless x is empty: then it is a size.
+Dims reshaped(const Context& c, const Dims& x, Dims shape) {
+    bool empty = std::ranges::find(x, 0) != x.end();
+    std::ptrdiff_t rest = -1;
+    for (std::size_t at = 0; at < shape.size(); ++at) {
+        if (shape[at] < -1) c.fail("the shape has the size " + std::to_string(shape[at]));
+        if (shape[at] == 0 && !empty) {
+            if (at >= x.size()) c.fail("a size 0 copies that of x, which has not so many dimensions");
+            shape[at] = x[at];
+            if (shape[at] < 0) return shape[at] = kUnknown, shape;  // cannot be checked any further
+        } else if (shape[at] == -1) {
+            if (rest >= 0) c.fail("the shape has more than one -1");
+            rest = static_cast<std::ptrdiff_t>(at);
+        }
+    }
+    int64_t have = product(c, x), known = 1;
+    for (std::size_t at = 0; at < shape.size(); ++at)
+        if (static_cast<std::ptrdiff_t>(at) != rest) known = product(c, Dims{known, shape[at]});
+    if (have < 0 || known < 0) return shape;
+    if (rest < 0 ? known != have : known == 0 || have % known != 0)
+        c.fail("x has " + std::to_string(have) + " elements, and the shape " +
+               TensorType{c.dtype("x"), shape, true}.text() + " does not hold them");
+    if (rest >= 0) shape[rest] = have / known;
+    return shape;
+}
+
+/// `axis` and `num_axes` (of Caffe) limit the reshape to some dimensions.
+void reshape(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        auto target = c.value("shape");
+        int64_t count = c.integer("num_axes"), axis = c.integer("axis");
+        if (!target) {
+            const Dims& length = c.dims("shape");
+            if (axis != 0 || count != -1 || length.size() != 1 || length[0] < 0) c.unknown();
+            return Dims(length[0], kUnknown);
+        }
+        if (axis == 0 && count == -1) {
+            if (!c.ranked("x") && std::ranges::all_of(*target, [](int64_t size) { return size != 0; }))
+                return *target;
+            return reshaped(c, c.dims("x"), *target);
+        }
+        const Dims& x = c.dims("x");
+        auto rank = static_cast<int64_t>(x.size());
+        if (axis < 0) axis += rank + 1;
+        int64_t end = count == -1 ? rank : axis + count;
+        if (axis < 0 || axis > end || end > rank)
+            c.fail("its attributes axis and num_axes do not fit the rank of x");
+        Dims out(x.begin(), x.begin() + axis),
+            middle = reshaped(c, Dims(x.begin() + axis, x.begin() + end), *target);
+        out.insert(out.end(), middle.begin(), middle.end());
+        out.insert(out.end(), x.begin() + end, x.end());
+        return out;
+    });
+}
+
+void squeeze(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        const Dims& x = c.dims("x");
+        Dims axes = c.integers("axis"), out;
+        std::vector<bool> gone(x.size() + 1, false);
+        for (int64_t axis : axes) gone[axis_of(c, axis, x.size())] = true;
+        for (std::size_t at = 0; at < x.size(); ++at) {
+            if (axes.empty() && x[at] < 0) c.unknown();
+            bool one = same_size(x[at], 1);
+            if (gone[at] && !one)
+                c.fail("axis " + std::to_string(at) + " has the size " + std::to_string(x[at]) + ", not 1");
+            if (axes.empty() ? !one : !gone[at]) out.push_back(x[at]);
+        }
+        return out;
+    });
+}
+
+Dims unsqueezed(const Context& c, const Dims& x, const Dims& axes) {
+    std::size_t rank = x.size() + axes.size();
+    std::vector<bool> added(rank, false);
+    for (int64_t axis : axes) {
+        std::size_t at = axis_of(c, axis, rank);
+        if (added[at]) c.fail("the axis " + std::to_string(axis) + " is given twice");
+        added[at] = true;
+    }
+    Dims out;
+    auto size = x.begin();
+    for (std::size_t at = 0; at < rank; ++at) out.push_back(added[at] ? 1 : *size++);
+    return out;
+}
+
+void unsqueeze(Context& c) {
+    c.out(c.dtype("x"), [&] { return unsqueezed(c, c.dims("x"), c.integers("axes")); });
+}
+
+void expand_dims(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        if (!c.value("axis")) return Dims(c.dims("x").size() + 1, kUnknown);
+        return unsqueezed(c, c.dims("x"), {c.need_scalar("axis")});
+    });
+}
+
+/// Two dimensions: those before the axis, and the rest.
+void flatten(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        const Dims& x = c.dims("x");
+        int64_t axis = c.integer("axis"), rank = c.rank("x");
+        if (axis < -rank || axis > rank) c.fail("there is no axis " + std::to_string(axis));
+        auto middle = x.begin() + (axis < 0 ? axis + rank : axis);
+        return Dims{product(c, {x.begin(), middle}), product(c, {middle, x.end()})};
+    });
+}
+
+void flatten_v2(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        const Dims& x = c.dims("x");
+        if (x.empty()) return Dims{1};
+        std::size_t first = axis_of(c, c.rank("x") == 1 ? 0 : c.integer("axis"), x.size()),
+                    last = axis_of(c, c.integer("end_axis"), x.size());
+        if (first > last) c.fail("its attribute axis lies behind end_axis");
+        Dims out(x.begin(), x.begin() + first);
+        out.push_back(product(c, std::span(x).subspan(first, last - first + 1)));
+        out.insert(out.end(), x.begin() + last + 1, x.end());
+        return out;
+    });
+}
+
+Dims permuted(const Context& c, const Dims& x, const Dims& perm) {
+    if (perm.size() != x.size())
+        c.fail("perm has " + std::to_string(perm.size()) + " entries, and x " + std::to_string(x.size()) +
+               " dimensions");
+    std::vector<bool> used(x.size(), false);
+    Dims out;
+    for (int64_t axis : perm) {
+        std::size_t at = axis_of(c, axis, x.size());
+        if (used[at]) c.fail("perm names axis " + std::to_string(axis) + " twice");
+        used[at] = true;
+        out.push_back(x[at]);
+    }
+    return out;
+}
+
+void transpose(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        auto perm = c.value("perm");
+        return perm ? permuted(c, c.dims("x"), *perm) : Dims(c.dims("x").size(), kUnknown);
+    });
+}
+
+void transpose_d(Context& c) {
+    c.out(c.dtype("x"), [&] { return permuted(c, c.dims("x"), c.integers("perm")); });
+}
+
+/// The rank of an output whose shape is an input that is not known yet.
+Dims unknown_of_length(const Context& c, const char* input) {
+    const Dims& length = c.dims(input);
+    if (length.size() != 1 || length[0] < 0) c.unknown();
+    return Dims(length[0], kUnknown);
+}
+
+/// -1 keeps the size of x.
+Dims broadcast_to(const Context& c, const Dims& x, Dims shape) {
+    if (shape.size() < x.size()) c.fail("the shape has fewer dimensions than x");
+    std::size_t offset = shape.size() - x.size();
+    for (std::size_t at = 0; at < shape.size(); ++at) {
+        int64_t have = at < offset ? 1 : x[at - offset];
+        if (shape[at] == -1) shape[at] = have;
+        if (shape[at] < -1 || (have != 1 && !same_size(have, shape[at])))
+            c.fail("x does not broadcast to the shape " + TensorType{c.dtype("x"), shape, true}.text());
+    }
+    return shape;
+}
+
+void broadcast_to_input(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        auto shape = c.value("shape");
+        return shape ? broadcast_to(c, c.dims("x"), *shape) : unknown_of_length(c, "shape");
+    });
+}
+
+/// ONNX's: both sides broadcast.
+void expand(Context& c) {
+    c.out(c.dtype("x"), [&] { return broadcast(c, c.dims("x"), c.need_value("shape")); });
+}
+
+void expand_d(Context& c) {
+    c.out(c.dtype("x"), [&] { return broadcast(c, c.dims("x"), c.integers("shape")); });
+}
+
+Dims tiled(const Context& c, Dims x, const Dims& multiples) {
+    if (multiples.size() < x.size()) c.fail("multiples has fewer entries than x has dimensions");
+    x.insert(x.begin(), multiples.size() - x.size(), 1);
+    for (std::size_t at = 0; at < x.size(); ++at) {
+        if (multiples[at] < 0) c.fail("multiples has the entry " + std::to_string(multiples[at]));
+        x[at] = product(c, Dims{x[at], multiples[at]});
+    }
+    return x;
+}
+
+void tile(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        auto multiples = c.value("multiples");
+        return multiples ? tiled(c, c.dims("x"), *multiples) : unknown_of_length(c, "multiples");
+    });
+}
+
+void tile_d(Context& c) {
+    c.out(c.dtype("x"), [&] { return tiled(c, c.dims("x"), c.integers("multiples")); });
+}
+
+/// The operands of a dynamic input agree in data type; returned.
+DataType element_dtype(const Context& c) {
+    auto operands = c.all("x");
+    if (operands.empty()) c.fail("it needs at least one x");
+    for (const Operand& operand : operands)
+        if (operand.type.dtype != operands[0].type.dtype) c.fail("the elements of x differ in data type");
+    return operands[0].type.dtype;
+}
+
+Dims concatenated(const Context& c, std::optional<int64_t> axis) {
+    Dims out;
+    bool first = true;
+    for (const Operand& operand : c.all("x")) {
+        if (!operand.type.ranked) c.unknown();
+        const Dims& x = operand.type.dims;
+        if (first) {
+            out = axis ? x : Dims(x.size(), kUnknown);
+            first = false;
+            continue;
+        }
+        if (x.size() != out.size()) c.fail("the elements of x differ in rank");
+        if (!axis) continue;
+        std::size_t along = axis_of(c, *axis, out.size());
+        for (std::size_t at = 0; at < out.size(); ++at) {
+            if (at == along) {
+                out[at] = sum_sizes(out[at], x[at]);
+            } else {
+                if (!same_size(out[at], x[at]))
+                    c.fail("the elements of x differ in dimension " + std::to_string(at));
+                if (out[at] < 0) out[at] = x[at];
+            }
+        }
+    }
+    if (axis) axis_of(c, *axis, out.size());
+    return out;
+}
+
+void concat(Context& c) {
+    c.out(element_dtype(c), [&] {
+        return concatenated(
+            c, c.value("concat_dim") ? std::optional(c.need_scalar("concat_dim")) : std::nullopt);
+    });
+}
+
+void concat_d(Context& c) {
+    c.out(element_dtype(c), [&] { return concatenated(c, c.integer("concat_dim")); });
+}
+
+void pack(Context& c) {
+    c.out(element_dtype(c), [&] {
+        Dims x = c.dims("x");
+        for (const Operand& operand : c.all("x")) {
+            if (!operand.type.ranked) c.unknown();
+            x = agreed(c, x, operand.type.dims);
+        }
+        std::size_t axis = axis_of(c, c.integer("axis"), x.size() + 1);
+        x.insert(x.begin() + axis, static_cast<int64_t>(c.all("x").size()));
+        return x;
+    });
+}
+
+constexpr int64_t kMostOutputs = 1 << 20;
+
+int64_t output_number(const Context& c, const char* attribute) {
+    int64_t count = c.integer(attribute);
+    if (count < 0 || count > kMostOutputs)
+        c.fail(std::string("its attribute ") + attribute + " is " + std::to_string(count));
+    if (c.output_count && static_cast<int64_t>(c.output_count) != count)
+        c.fail(std::string("its attribute ") + attribute + " is " + std::to_string(count) +
+               ", and the node has " + std::to_string(c.output_count) + " outputs");
+    return count;
+}
+
+void unpack(Context& c) {
+    int64_t count = output_number(c, "num");
+    for (int64_t output = 0; output < count; ++output)
+        c.out(c.dtype("x"), [&] {
+            const Dims& x = c.dims("x");
+            if (x.empty()) c.fail("a scalar cannot be taken apart");
+            std::size_t axis = axis_of(c, c.integer("axis"), x.size());
+            if (!same_size(x[axis], count))
+                c.fail("its attribute num is " + std::to_string(count) + ", and the axis has " +
+                       std::to_string(x[axis]) + " elements");
+            return reduced(c, x, {c.integer("axis")}, false);
+        });
+}
+
+Dims part_of(const Context& c, std::optional<int64_t> axis, int64_t parts) {
+    Dims x = c.dims("x");
+    if (!axis) return Dims(x.size(), kUnknown);
+    if (x.empty()) c.fail("a scalar cannot be split");
+    int64_t& size = x[axis_of(c, *axis, x.size())];
+    if (parts == 0 || (size >= 0 && size % parts != 0))
+        c.fail(std::to_string(size) + " elements do not split into " + std::to_string(parts) +
+               " equal parts");
+    if (size >= 0) size /= parts;
+    return x;
+}
+
+std::optional<int64_t> split_dim(const Context& c) {
+    return c.value("split_dim") ? std::optional(c.need_scalar("split_dim")) : std::nullopt;
+}
+
+void split(Context& c) {
+    int64_t parts = output_number(c, "num_split");
+    auto axis = split_dim(c);
+    for (int64_t output = 0; output < parts; ++output)
+        c.out(c.dtype("x"), [&] { return part_of(c, axis, parts); });
+}
+
+void split_d(Context& c) {
+    int64_t parts = output_number(c, "num_split");
+    for (int64_t output = 0; output < parts; ++output)
+        c.out(c.dtype("x"), [&] { return part_of(c, c.integer("split_dim"), parts); });
+}
+
+/// The sizes with their one -1 filled in, against the size of the axis.
+Dims filled_sizes(const Context& c, Dims sizes, int64_t whole) {
+    int64_t known = 0, open = std::ranges::count(sizes, -1);
+    for (int64_t size : sizes) {
+        if (size < -1) c.fail("size_splits has the entry " + std::to_string(size));
+        if (size > 0 && __builtin_add_overflow(known, size, &known)) c.fail("size_splits overflows");
+    }
+    if (open > 1) c.fail("size_splits has more than one -1");
+    if (whole < 0) return sizes;
+    if (open ? known > whole : known != whole)
+        c.fail("size_splits adds up to " + std::to_string(known) + ", and the axis has " +
+               std::to_string(whole) + " elements");
+    std::ranges::replace(sizes, -1, whole - known);
+    return sizes;
+}
+
+void split_by_sizes(Context& c, const std::optional<Dims>& sizes, std::optional<int64_t> axis) {
+    int64_t parts = output_number(c, "num_split");
+    if (sizes && static_cast<int64_t>(sizes->size()) != parts)
+        c.fail("size_splits has " + std::to_string(sizes->size()) + " entries, and num_split is " +
+               std::to_string(parts));
+    for (int64_t output = 0; output < parts; ++output)
+        c.out(c.dtype("x"), [&] {
+            Dims x = c.dims("x");
+            if (!axis) return Dims(x.size(), kUnknown);
+            if (x.empty()) c.fail("a scalar cannot be split");
+            int64_t& size = x[axis_of(c, *axis, x.size())];
+            size = sizes ? filled_sizes(c, *sizes, size)[output] : kUnknown;
+            return x;
+        });
+}
+
+void split_v(Context& c) { split_by_sizes(c, c.value("size_splits"), split_dim(c)); }
+void split_v_d(Context& c) { split_by_sizes(c, c.integers("size_splits"), c.integer("split_dim")); }
+
+constexpr Rule kRules[] = {
+    {"BroadcastTo", broadcast_to_input, {"shape"}},
+    {"Concat", concat, {"concat_dim"}},
+    {"ConcatD", concat_d},
+    {"ConcatV2", concat, {"concat_dim"}},
+    {"ConcatV2D", concat_d},
+    {"Expand", expand, {"shape"}},
+    {"ExpandD", expand_d},
+    {"ExpandDims", expand_dims, {"axis"}},
+    {"Flatten", flatten},
+    {"FlattenV2", flatten_v2},
+    {"Pack", pack},
+    {"Reshape", reshape, {"shape"}},
+    {"ReverseV2", like_x},
+    {"ReverseV2D", like_x},
+    {"Roll", like_x},
+    {"RollV2", like_x},
+    {"Split", split, {"split_dim"}},
+    {"SplitD", split_d},
+    {"SplitV", split_v, {"size_splits", "split_dim"}},
+    {"SplitVD", split_v_d},
+    {"Squeeze", squeeze},
+    {"Tile", tile, {"multiples"}},
+    {"TileD", tile_d},
+    {"Transpose", transpose, {"perm"}},
+    {"TransposeD", transpose_d},
+    {"Tril", like_x},
+    {"Triu", like_x},
+    {"Unpack", unpack},
+    {"Unsqueeze", unsqueeze},
+};
+
+}  // namespace
+
+std::span<const Rule> movement_rules() { return kRules; }
+
+}  // namespace npu::graph
