@@ -302,7 +302,8 @@ class Graph:
                 continue
             seen.add(id(graph))
             yield graph
-            pending += [sub for node in graph.nodes for sub in node.subgraphs]
+            below = [sub for node in graph.nodes for sub in node.subgraphs]
+            pending += reversed(below)
 
     def _unique(self, wanted: str) -> str:
         name, count = wanted, 0
