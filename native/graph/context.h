@@ -87,9 +87,16 @@ struct Rule {
 std::span<const Rule> elementwise_rules();
 std::span<const Rule> reduce_rules();
 std::span<const Rule> movement_rules();
+std::span<const Rule> joining_rules();
 std::span<const Rule> slice_rules();
 std::span<const Rule> indexing_rules();
 std::span<const Rule> creation_rules();
 std::span<const Rule> matmul_rules();
+std::span<const Rule> norm_rules();
+std::span<const Rule> attention_rules();
+std::span<const Rule> conv_rules();
+std::span<const Rule> loss_rules();
+std::span<const Rule> collective_rules();
+std::span<const Rule> state_rules();
 
 }  // namespace npu::graph

@@ -13,8 +13,9 @@ using RuleMap = std::unordered_map<std::string_view, const Rule*>;
 const RuleMap& rules() {
     static const RuleMap all = [] {
         RuleMap map;
-        for (auto table : {elementwise_rules, reduce_rules, movement_rules, slice_rules, indexing_rules,
-                           creation_rules, matmul_rules})
+        for (auto table : {elementwise_rules, reduce_rules, movement_rules, joining_rules, slice_rules,
+                           indexing_rules, creation_rules, matmul_rules, norm_rules, attention_rules,
+                           conv_rules, loss_rules, collective_rules, state_rules})
             for (const Rule& rule : table())
                 if (!map.emplace(rule.type, &rule).second)
                     throw std::logic_error(std::string("two rules of ") + rule.type);

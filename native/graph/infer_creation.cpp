@@ -136,6 +136,49 @@ void randperm(Context& c) {
     c.out(c.type("dtype"), [&] { return Dims{c.integer("n")}; });
 }
 
+void stateless_randperm(Context& c) {
+    c.out(c.type("dtype"), [&] { return Dims{c.value("n") ? c.need_scalar("n") : kUnknown}; });
+}
+
+/// A row of samples for each distribution.
+Dims sampled(const Context& c, Key logits, int64_t count) {
+    Dims out = c.dims(logits);
+    if (out.empty()) c.fail("a distribution is a vector");
+    out.back() = count;
+    return out;
+}
+
+void multinomial(Context& c) {
+    c.out(c.type("dtype"), [&] {
+        return sampled(c, "logits", c.value("num_samples") ? c.need_scalar("num_samples") : kUnknown);
+    });
+}
+
+void multinomial_with_replacement(Context& c) {
+    c.out(ACL_INT64, [&] { return sampled(c, "x", c.integer("numsamples")); });
+}
+
+void shape_n(Context& c) {
+    for (const Operand& operand : c.all("x"))
+        c.out(c.type("dtype"), [&] {
+            return operand.type.ranked ? Dims{static_cast<int64_t>(operand.type.dims.size())}
+                                       : Dims{kUnknown};
+        });
+}
+
+void const_place_holder(Context& c) {
+    c.out(c.type("dtype"), [&] { return c.integers("origin_shape"); });
+}
+
+void diag_part(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        Dims out = c.dims("x");
+        if (out.empty() || out.size() % 2 != 0) c.fail("x should have an even number of dimensions");
+        out.resize(out.size() / 2);
+        return out;
+    });
+}
+
 /// Twice the rank: the diagonal of a tensor (Diag), or of its last dimension (MatrixDiag).
 void diag(Context& c) {
     c.out(c.dtype("x"), [&] {
@@ -171,8 +214,10 @@ void matrix_diag_part(Context& c) {
 
 constexpr Rule kRules[] = {
     {"Const", constant},
+    {"ConstPlaceHolder", const_place_holder},
     {"Constant", constant},
     {"Diag", diag},
+    {"DiagPart", diag_part},
     {"DropOutDoMask", dropout_do_mask},
     {"DropOutDoMaskV3", dropout_do_mask},
     {"DropOutGenMask", dropout_mask, {"shape"}},
@@ -184,6 +229,8 @@ constexpr Rule kRules[] = {
     {"LinSpace", lin_space, {"num"}},
     {"MatrixDiag", matrix_diag},
     {"MatrixDiagPart", matrix_diag_part},
+    {"Multinomial", multinomial, {"num_samples"}},
+    {"MultinomialWithReplacement", multinomial_with_replacement},
     {"RandomStandardNormal", random_by_dtype, {"shape"}},
     {"RandomStandardNormalV2", random_with_offset, {"shape"}},
     {"RandomUniform", random_by_dtype, {"shape"}},
@@ -193,6 +240,7 @@ constexpr Rule kRules[] = {
     {"Range", range, {"start", "limit", "delta"}},
     {"Rank", rank},
     {"Shape", shape},
+    {"ShapeN", shape_n},
     {"Size", size},
     {"StatelessBernoulli", random_by_dtype, {"shape"}},
     {"StatelessBernoulliV2", bernoulli},
@@ -205,6 +253,7 @@ constexpr Rule kRules[] = {
     {"StatelessRandomUniformInt", random_int, {"shape"}},
     {"StatelessRandomUniformIntV2", random_int, {"shape"}},
     {"StatelessRandomUniformV2", random_by_dtype, {"shape"}},
+    {"StatelessRandperm", stateless_randperm, {"n"}},
     {"StatelessTruncatedNormalV2", random_by_dtype, {"shape"}},
     {"StatelessUniform", random_by_dtype, {"shape"}},
     {"TruncatedNormal", random_by_dtype, {"shape"}},

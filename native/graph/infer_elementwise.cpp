@@ -130,8 +130,35 @@ void clip(Context& c) {
     });
 }
 
+/// Complex, Real, Imag, Angle: the type is an attribute.
+void to_given_type(Context& c) {
+    c.out(c.type("Tout"), [&] { return broadcast_all(c); });
+}
+
+/// The real or imaginary part: the type follows from the complex one, whatever the attribute's default says.
+void part(Context& c) {
+    DataType from = c.dtype("input"), to = from;
+    if (from == ACL_COMPLEX128) to = ACL_DOUBLE;
+    if (from == ACL_COMPLEX64) to = ACL_FLOAT;
+    if (from == ACL_COMPLEX32) to = ACL_FLOAT16;
+    c.out(to, [&] { return c.dims("input"); });
+}
+
+void angle_v2(Context& c) {
+    DataType from = c.dtype("x");
+    bool real = from == ACL_FLOAT16 || from == ACL_BF16;
+    c.out(real ? from : ACL_FLOAT, [&] { return c.dims("x"); });
+}
+
+/// PRelu: the weights are parameters, they need not broadcast from the right.
+void p_relu_grad(Context& c) {
+    c.out(c.in("features").type);
+    c.out(c.in("weights").type);
+}
+
 constexpr Rule kRules[] = {
     {"Abs", unary},
+    {"AccumulateNV2", add_n},
     {"Acos", unary},
     {"AcosGrad", elementwise},
     {"Acosh", unary},
@@ -142,6 +169,7 @@ constexpr Rule kRules[] = {
     {"Addcdiv", add_c},
     {"Addcmul", add_c},
     {"Adds", unary},
+    {"AngleV2", angle_v2},
     {"ApproximateEqual", comparison},
     {"Asin", unary},
     {"AsinGrad", elementwise},
@@ -153,6 +181,8 @@ constexpr Rule kRules[] = {
     {"Atanh", unary},
     {"Axpy", elementwise},
     {"AxpyV2", axpy_v2},
+    {"BesselI0e", unary},
+    {"BesselI1e", unary},
     {"BiasAdd", bias_add},
     {"BiasAddGrad", bias_add_grad},
     {"BitwiseAnd", elementwise},
@@ -164,6 +194,8 @@ constexpr Rule kRules[] = {
     {"CeluV2", unary},
     {"ClipByValue", clip},
     {"ClipByValueV2", clip},
+    {"Complex", to_given_type},
+    {"Conj", unary},
     {"Cos", unary},
     {"Cosh", unary},
     {"Div", elementwise},
@@ -184,6 +216,7 @@ constexpr Rule kRules[] = {
     {"FloorDiv", elementwise},
     {"FloorMod", elementwise},
     {"FusedMulAdd", elementwise},
+    {"FusedMulAddN", like_first},
     {"Gelu", unary},
     {"GeluGrad", elementwise},
     {"GeluGradV2", elementwise},
@@ -196,10 +229,13 @@ constexpr Rule kRules[] = {
     {"HardSigmoidGrad", elementwise},
     {"HardSwish", unary},
     {"HardSwishGrad", elementwise},
+    {"HardtanhGrad", elementwise},
     {"Identity", unary},
+    {"Imag", part},
     {"Inv", unary},
     {"InvGrad", elementwise},
     {"Invert", unary},
+    {"IsClose", comparison},
     {"IsFinite", unary_to_bool},
     {"IsInf", unary_to_bool},
     {"IsNan", unary_to_bool},
@@ -218,7 +254,11 @@ constexpr Rule kRules[] = {
     {"LogicalAnd", comparison},
     {"LogicalNot", unary_to_bool},
     {"LogicalOr", comparison},
+    {"Logit", unary},
+    {"LogitGrad", elementwise},
+    {"LpNormUpdateV2", unary},
     {"MaskedFill", masked_fill},
+    {"MaskedScale", like_first},
     {"Maximum", elementwise},
     {"Minimum", elementwise},
     {"Mish", unary},
@@ -227,11 +267,16 @@ constexpr Rule kRules[] = {
     {"Mul", promoting},
     {"MulNoNan", elementwise},
     {"Muls", unary},
+    {"NanToNum", unary},
+    {"Ndtri", unary},
     {"Neg", unary},
     {"NextAfter", elementwise},
     {"NotEqual", comparison},
     {"OnesLike", unary},
+    {"PRelu", like_first},
+    {"PReluGrad", p_relu_grad},
     {"Pow", promoting},
+    {"Real", part},
     {"RealDiv", elementwise},
     {"Reciprocal", unary},
     {"ReciprocalGrad", elementwise},
@@ -251,7 +296,10 @@ constexpr Rule kRules[] = {
     {"Sigmoid", unary},
     {"SigmoidGrad", elementwise},
     {"Sign", unary},
+    {"Signbit", unary_to_bool},
+    {"SiluGrad", elementwise},
     {"Sin", unary},
+    {"Sinc", unary},
     {"Sinh", unary},
     {"SoftShrink", unary},
     {"SoftShrinkGrad", elementwise},
@@ -260,10 +308,13 @@ constexpr Rule kRules[] = {
     {"SoftplusV2", unary},
     {"SoftplusV2Grad", elementwise},
     {"Softsign", unary},
+    {"SoftsignGrad", elementwise},
     {"Sqrt", unary},
     {"SqrtGrad", elementwise},
     {"Square", unary},
     {"SquaredDifference", elementwise},
+    {"SquaredRelu", unary},
+    {"StopGradient", unary},
     {"Sub", elementwise},
     {"Swish", unary},
     {"SwishGrad", elementwise},
@@ -278,6 +329,7 @@ constexpr Rule kRules[] = {
     {"TruncateDiv", elementwise},
     {"TruncateMod", elementwise},
     {"Xdivy", elementwise},
+    {"Xlog1py", elementwise},
     {"Xlogy", elementwise},
     {"ZerosLike", unary},
 };

@@ -1,4 +1,6 @@
 // Operators that pick, place or find elements by index or mask.
+#include <algorithm>
+
 #include "graph/shapes.h"
 
 namespace npu::graph {
@@ -155,6 +157,45 @@ void unsorted_segment_d(Context& c) {
     c.out(c.dtype("x"), [&] { return segments(c, c.integer("num_segments")); });
 }
 
+/// NumPy's indexing by arrays: `mask` has a one for each dimension of x that an index takes. The indices'
+/// shape stands in place of the dimensions taken where these are neighbours, else in front.
+Dims indexed(const Context& c, const Dims& mask) {
+    Dims picked, out;
+    for (const Operand& index : c.all("indices")) {
+        if (!index.type.ranked) c.unknown();
+        if (index.type.dtype == ACL_BOOL)
+            c.fail("an index of truth values is not supported; NonZero gives the places");
+        picked = broadcast(c, picked, index.type.dims);
+    }
+    const Dims& x = c.dims("x");
+    std::vector<std::size_t> taken;
+    for (std::size_t at = 0; at < mask.size(); ++at)
+        if (mask[at] != 0) taken.push_back(at);
+    if (mask.size() > x.size() || taken.size() != c.all("indices").size())
+        c.fail("the mask does not fit x and the indices");
+    for (std::size_t at = 0; at < x.size(); ++at)
+        if (std::find(taken.begin(), taken.end(), at) == taken.end()) out.push_back(x[at]);
+    bool neighbours = taken.empty() || taken.back() - taken.front() + 1 == taken.size();
+    out.insert(out.begin() + static_cast<std::ptrdiff_t>(neighbours && !taken.empty() ? taken.front() : 0),
+               picked.begin(), picked.end());
+    return out;
+}
+
+void index_by_tensor(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        Dims mask = c.integers("indices_mask");
+        return indexed(c, mask.empty() ? Dims(c.all("indices").size(), 1) : mask);
+    });
+}
+
+void index(Context& c) {
+    c.out(c.dtype("x"), [&] { return indexed(c, c.need_value("indexed_sizes")); });
+}
+
+void scatter_list(Context& c) {
+    for (const Operand& operand : c.all("var")) c.out(operand.type);
+}
+
 void bincount(Context& c) {
     c.out(c.dtype("weights"), [&] { return Dims{c.value("size") ? c.need_scalar("size") : kUnknown}; });
 }
@@ -174,9 +215,12 @@ constexpr Rule kRules[] = {
     {"GatherNd", gather_nd},
     {"GatherV2", gather_v2, {"axis"}},
     {"GatherV2D", gather_v2_d},
+    {"Index", index, {"indexed_sizes"}},
     {"IndexAdd", in_place},
+    {"IndexByTensor", index_by_tensor},
     {"IndexFill", like_first},
     {"IndexFillD", like_first},
+    {"IndexPutV2", like_first},
     {"InplaceAdd", like_first},
     {"InplaceIndexAdd", in_place},
     {"InplaceIndexFill", like_first},
@@ -193,6 +237,7 @@ constexpr Rule kRules[] = {
     {"ScatterDiv", in_place},
     {"ScatterElements", scatter_elements},
     {"ScatterElementsV2", scatter_elements},
+    {"ScatterList", scatter_list},
     {"ScatterMax", in_place},
     {"ScatterMin", in_place},
     {"ScatterMul", in_place},

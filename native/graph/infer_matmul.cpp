@@ -1,3 +1,6 @@
+#include <cctype>
+#include <map>
+
 #include "graph/shapes.h"
 
 namespace npu::graph {
@@ -50,13 +53,88 @@ void batch_matmul(Context& c) {
           [&] { return multiplied(c, c.dims("x1"), c.dims("x2"), c.flag("adj_x1"), c.flag("adj_x2")); });
 }
 
+void fused_matmul(Context& c) {
+    matmul(c);
+    if (c.has("x3") && c.results[0].type.is_static() && c.in("x3").type.is_static())
+        broadcast(c, c.results[0].type.dims, c.dims("x3"));
+}
+
+void square(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        const Dims& x = c.dims("x");
+        if (x.size() < 2 || !same_size(x[x.size() - 1], x[x.size() - 2]))
+            c.fail("x should be square matrices");
+        return x;
+    });
+}
+
+void triangular_solve(Context& c) {
+    if (c.dtype("matrix") != c.dtype("rhs")) c.fail("matrix and rhs differ in data type");
+    c.out(c.dtype("rhs"), [&] {
+        const Dims& matrix = c.dims("matrix");
+        if (matrix.size() < 2 || !same_size(matrix[matrix.size() - 1], matrix[matrix.size() - 2]))
+            c.fail("matrix should be square");
+        return multiplied(c, matrix, c.dims("rhs"), false, false);
+    });
+}
+
+/// The sizes that an einsum's subscripts name, operand by operand. An ellipsis is refused.
+Dims einsum_dims(const Context& c, const std::string& equation) {
+    std::map<char, int64_t> sizes;
+    auto operands = c.all("x");
+    std::size_t operand = 0, dim = 0, at = 0;
+    for (; at < equation.size() && equation[at] != '-'; ++at) {
+        char letter = equation[at];
+        if (letter == ' ') continue;
+        if (letter == ',') {
+            if (operand < operands.size() && dim != operands[operand].type.dims.size())
+                c.fail("the equation does not name every dimension");
+            ++operand, dim = 0;
+            continue;
+        }
+        if (!std::isalpha(static_cast<unsigned char>(letter)))
+            c.fail("the equation " + equation + " is not supported");
+        if (operand >= operands.size() || dim >= operands[operand].type.dims.size())
+            c.fail("the equation names more dimensions than there are");
+        int64_t size = operands[operand].type.dims[dim++];
+        auto [known, fresh] = sizes.emplace(letter, size);
+        if (!fresh && !same_size(known->second, size))
+            c.fail(std::string("the equation gives two sizes to ") + letter);
+        if (known->second < 0) known->second = size;
+    }
+    if (equation.compare(at, 2, "->") != 0) c.fail("the equation should say its result after \"->\"");
+    if (operand + 1 != operands.size() || dim != operands[operand].type.dims.size())
+        c.fail("the equation does not name every dimension");
+    Dims out;
+    for (char letter : equation.substr(at + 2)) {
+        if (letter == ' ') continue;
+        auto known = sizes.find(letter);
+        if (known == sizes.end()) c.fail(std::string("no operand has the dimension ") + letter);
+        out.push_back(known->second);
+    }
+    return out;
+}
+
+void einsum(Context& c) {
+    c.out(common_dtype(c), [&] {
+        for (const Operand& operand : c.all("x"))
+            if (!operand.type.ranked) c.unknown();
+        return einsum_dims(c, c.text("equation"));
+    });
+}
+
 constexpr Rule kRules[] = {
     {"BatchMatMul", batch_matmul},
     {"BatchMatMulV2", batch_matmul},
     {"BatchMatMulV3", batch_matmul},
     {"MatMul", matmul},
     {"MatMulV2", matmul},
+    {"FusedMatMul", fused_matmul},
     {"MatMulV3", matmul},
+    {"Cholesky", square},
+    {"MatrixInverse", square},
+    {"MatrixTriangularSolve", triangular_solve},
+    {"Einsum", einsum},
 };
 
 }  // namespace

@@ -64,21 +64,23 @@ void reshape(Context& c) {
     });
 }
 
+Dims squeezed(const Context& c, const Dims& axes) {
+    const Dims& x = c.dims("x");
+    Dims out;
+    std::vector<bool> gone(x.size() + 1, false);
+    for (int64_t axis : axes) gone[axis_of(c, axis, x.size())] = true;
+    for (std::size_t at = 0; at < x.size(); ++at) {
+        if (axes.empty() && x[at] < 0) c.unknown();
+        bool one = same_size(x[at], 1);
+        if (gone[at] && !one)
+            c.fail("axis " + std::to_string(at) + " has the size " + std::to_string(x[at]) + ", not 1");
+        if (axes.empty() ? !one : !gone[at]) out.push_back(x[at]);
+    }
+    return out;
+}
+
 void squeeze(Context& c) {
-    c.out(c.dtype("x"), [&] {
-        const Dims& x = c.dims("x");
-        Dims axes = c.integers("axis"), out;
-        std::vector<bool> gone(x.size() + 1, false);
-        for (int64_t axis : axes) gone[axis_of(c, axis, x.size())] = true;
-        for (std::size_t at = 0; at < x.size(); ++at) {
-            if (axes.empty() && x[at] < 0) c.unknown();
-            bool one = same_size(x[at], 1);
-            if (gone[at] && !one)
-                c.fail("axis " + std::to_string(at) + " has the size " + std::to_string(x[at]) + ", not 1");
-            if (axes.empty() ? !one : !gone[at]) out.push_back(x[at]);
-        }
-        return out;
-    });
+    c.out(c.dtype("x"), [&] { return squeezed(c, c.integers("axis")); });
 }
 
 Dims unsqueezed(const Context& c, const Dims& x, const Dims& axes) {
@@ -214,178 +216,78 @@ void tile_d(Context& c) {
     c.out(c.dtype("x"), [&] { return tiled(c, c.dims("x"), c.integers("multiples")); });
 }
 
-/// The operands of a dynamic input agree in data type; returned.
-DataType element_dtype(const Context& c) {
-    auto operands = c.all("x");
-    if (operands.empty()) c.fail("it needs at least one x");
-    for (const Operand& operand : operands)
-        if (operand.type.dtype != operands[0].type.dtype) c.fail("the elements of x differ in data type");
-    return operands[0].type.dtype;
+void permute(Context& c) {
+    c.out(c.dtype("x"), [&] { return permuted(c, c.dims("x"), c.integers("order")); });
 }
 
-Dims concatenated(const Context& c, std::optional<int64_t> axis) {
-    Dims out;
-    bool first = true;
-    for (const Operand& operand : c.all("x")) {
-        if (!operand.type.ranked) c.unknown();
-        const Dims& x = operand.type.dims;
-        if (first) {
-            out = axis ? x : Dims(x.size(), kUnknown);
-            first = false;
-            continue;
-        }
-        if (x.size() != out.size()) c.fail("the elements of x differ in rank");
-        if (!axis) continue;
-        std::size_t along = axis_of(c, *axis, out.size());
-        for (std::size_t at = 0; at < out.size(); ++at) {
-            if (at == along) {
-                out[at] = sum_sizes(out[at], x[at]);
-            } else {
-                if (!same_size(out[at], x[at]))
-                    c.fail("the elements of x differ in dimension " + std::to_string(at));
-                if (out[at] < 0) out[at] = x[at];
-            }
-        }
-    }
-    if (axis) axis_of(c, *axis, out.size());
-    return out;
+/// The rank of an output whose sizes are an input.
+void as_strided(Context& c) {
+    c.out(c.dtype("x"), [&] { return c.value("size").value_or(unknown_of_length(c, "size")); });
 }
 
-void concat(Context& c) {
-    c.out(element_dtype(c), [&] {
-        return concatenated(
-            c, c.value("concat_dim") ? std::optional(c.need_scalar("concat_dim")) : std::nullopt);
-    });
+void broadcast_to_d(Context& c) {
+    c.out(c.dtype("x"), [&] { return broadcast_to(c, c.dims("x"), c.integers("shape")); });
 }
 
-void concat_d(Context& c) {
-    c.out(element_dtype(c), [&] { return concatenated(c, c.integer("concat_dim")); });
+void squeeze_v3(Context& c) {
+    c.out(c.dtype("x"), [&] { return squeezed(c, c.has("axes") ? c.need_value("axes") : Dims{}); });
 }
 
-void pack(Context& c) {
-    c.out(element_dtype(c), [&] {
+void unsqueeze_v2(Context& c) {
+    c.out(c.dtype("x"), [&] { return unsqueezed(c, c.dims("x"), c.integers("axis")); });
+}
+
+void unsqueeze_v3(Context& c) {
+    c.out(c.dtype("x"), [&] { return unsqueezed(c, c.dims("x"), c.need_value("axes")); });
+}
+
+/// The bytes read as another type: a wider one takes the last dimension, a narrower one adds one. With
+/// keep_dim the last one scales.
+void bitcast(Context& c) {
+    DataType to = c.type("type");
+    auto from_size = static_cast<int64_t>(element_size(c.dtype("x"))),
+         to_size = static_cast<int64_t>(element_size(to));
+    c.out(to, [&]() -> Dims {
         Dims x = c.dims("x");
-        for (const Operand& operand : c.all("x")) {
-            if (!operand.type.ranked) c.unknown();
-            x = agreed(c, x, operand.type.dims);
+        if (from_size == to_size && from_size > 0) return x;
+        if (from_size == 0 || to_size == 0)
+            c.fail(std::string("a cast of bits to ") + dtype_name(to) + " is not supported");
+        if (c.flag("keep_dim")) {
+            if (x.empty() || (x.back() >= 0 && x.back() * from_size % to_size != 0))
+                c.fail("the last dimension does not fit the other type");
+            if (x.back() >= 0) x.back() = x.back() * from_size / to_size;
+        } else if (from_size > to_size) {
+            x.push_back(from_size / to_size);
+        } else {
+            if (x.empty() || !same_size(x.back(), to_size / from_size))
+                c.fail("the last dimension should be one element of the other type");
+            x.pop_back();
         }
-        std::size_t axis = axis_of(c, c.integer("axis"), x.size() + 1);
-        x.insert(x.begin() + axis, static_cast<int64_t>(c.all("x").size()));
         return x;
     });
 }
 
-constexpr int64_t kMostOutputs = 1 << 20;
-
-int64_t output_number(const Context& c, const char* attribute) {
-    int64_t count = c.integer(attribute);
-    if (count < 0 || count > kMostOutputs)
-        c.fail(std::string("its attribute ") + attribute + " is " + std::to_string(count));
-    if (c.output_count && static_cast<int64_t>(c.output_count) != count)
-        c.fail(std::string("its attribute ") + attribute + " is " + std::to_string(count) +
-               ", and the node has " + std::to_string(c.output_count) + " outputs");
-    return count;
-}
-
-void unpack(Context& c) {
-    int64_t count = output_number(c, "num");
-    for (int64_t output = 0; output < count; ++output)
-        c.out(c.dtype("x"), [&] {
-            const Dims& x = c.dims("x");
-            if (x.empty()) c.fail("a scalar cannot be taken apart");
-            std::size_t axis = axis_of(c, c.integer("axis"), x.size());
-            if (!same_size(x[axis], count))
-                c.fail("its attribute num is " + std::to_string(count) + ", and the axis has " +
-                       std::to_string(x[axis]) + " elements");
-            return reduced(c, x, {c.integer("axis")}, false);
-        });
-}
-
-Dims part_of(const Context& c, std::optional<int64_t> axis, int64_t parts) {
-    Dims x = c.dims("x");
-    if (!axis) return Dims(x.size(), kUnknown);
-    if (x.empty()) c.fail("a scalar cannot be split");
-    int64_t& size = x[axis_of(c, *axis, x.size())];
-    if (parts == 0 || (size >= 0 && size % parts != 0))
-        c.fail(std::to_string(size) + " elements do not split into " + std::to_string(parts) +
-               " equal parts");
-    if (size >= 0) size /= parts;
-    return x;
-}
-
-std::optional<int64_t> split_dim(const Context& c) {
-    return c.value("split_dim") ? std::optional(c.need_scalar("split_dim")) : std::nullopt;
-}
-
-void split(Context& c) {
-    int64_t parts = output_number(c, "num_split");
-    auto axis = split_dim(c);
-    for (int64_t output = 0; output < parts; ++output)
-        c.out(c.dtype("x"), [&] { return part_of(c, axis, parts); });
-}
-
-void split_d(Context& c) {
-    int64_t parts = output_number(c, "num_split");
-    for (int64_t output = 0; output < parts; ++output)
-        c.out(c.dtype("x"), [&] { return part_of(c, c.integer("split_dim"), parts); });
-}
-
-/// The sizes with their one -1 filled in, against the size of the axis.
-Dims filled_sizes(const Context& c, Dims sizes, int64_t whole) {
-    int64_t known = 0, open = std::ranges::count(sizes, -1);
-    for (int64_t size : sizes) {
-        if (size < -1) c.fail("size_splits has the entry " + std::to_string(size));
-        if (size > 0 && __builtin_add_overflow(known, size, &known)) c.fail("size_splits overflows");
-    }
-    if (open > 1) c.fail("size_splits has more than one -1");
-    if (whole < 0) return sizes;
-    if (open ? known > whole : known != whole)
-        c.fail("size_splits adds up to " + std::to_string(known) + ", and the axis has " +
-               std::to_string(whole) + " elements");
-    std::ranges::replace(sizes, -1, whole - known);
-    return sizes;
-}
-
-void split_by_sizes(Context& c, const std::optional<Dims>& sizes, std::optional<int64_t> axis) {
-    int64_t parts = output_number(c, "num_split");
-    if (sizes && static_cast<int64_t>(sizes->size()) != parts)
-        c.fail("size_splits has " + std::to_string(sizes->size()) + " entries, and num_split is " +
-               std::to_string(parts));
-    for (int64_t output = 0; output < parts; ++output)
-        c.out(c.dtype("x"), [&] {
-            Dims x = c.dims("x");
-            if (!axis) return Dims(x.size(), kUnknown);
-            if (x.empty()) c.fail("a scalar cannot be split");
-            int64_t& size = x[axis_of(c, *axis, x.size())];
-            size = sizes ? filled_sizes(c, *sizes, size)[output] : kUnknown;
-            return x;
-        });
-}
-
-void split_v(Context& c) { split_by_sizes(c, c.value("size_splits"), split_dim(c)); }
-void split_v_d(Context& c) { split_by_sizes(c, c.integers("size_splits"), c.integer("split_dim")); }
-
 constexpr Rule kRules[] = {
+    {"AsStrided", as_strided, {"size"}},
+    {"Bitcast", bitcast},
+    {"BroadcastToD", broadcast_to_d},
+    {"Permute", permute},
+    {"SqueezeV2", squeeze},
+    {"SqueezeV3", squeeze_v3, {"axes"}},
+    {"Trilu", like_x},
+    {"UnsqueezeV2", unsqueeze_v2},
+    {"UnsqueezeV3", unsqueeze_v3, {"axes"}},
     {"BroadcastTo", broadcast_to_input, {"shape"}},
-    {"Concat", concat, {"concat_dim"}},
-    {"ConcatD", concat_d},
-    {"ConcatV2", concat, {"concat_dim"}},
-    {"ConcatV2D", concat_d},
     {"Expand", expand, {"shape"}},
     {"ExpandD", expand_d},
     {"ExpandDims", expand_dims, {"axis"}},
     {"Flatten", flatten},
     {"FlattenV2", flatten_v2},
-    {"Pack", pack},
     {"Reshape", reshape, {"shape"}},
     {"ReverseV2", like_x},
     {"ReverseV2D", like_x},
     {"Roll", like_x},
     {"RollV2", like_x},
-    {"Split", split, {"split_dim"}},
-    {"SplitD", split_d},
-    {"SplitV", split_v, {"size_splits", "split_dim"}},
-    {"SplitVD", split_v_d},
     {"Squeeze", squeeze},
     {"Tile", tile, {"multiples"}},
     {"TileD", tile_d},
@@ -393,7 +295,6 @@ constexpr Rule kRules[] = {
     {"TransposeD", transpose_d},
     {"Tril", like_x},
     {"Triu", like_x},
-    {"Unpack", unpack},
     {"Unsqueeze", unsqueeze},
 };
 

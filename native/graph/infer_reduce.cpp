@@ -136,6 +136,11 @@ void sort(Context& c) {
     c.out(c.type("y2_dtype"), [&] { return c.dims("x"); });
 }
 
+void sort_v2(Context& c) {
+    check_axis(c, Dims{c.integer("axis")});
+    c.out(c.in("x").type);
+}
+
 void check_axes(const Context& c, const char* attribute) {
     if (!c.ranked(0)) return;
     for (int64_t axis : c.integers(attribute)) axis_of(c, axis, c.dims(0).size());
@@ -208,6 +213,7 @@ constexpr Rule kRules[] = {
     {"SoftmaxGrad", softmax_grad},
     {"SoftmaxV2", softmax},
     {"Sort", sort},
+    {"SortV2", sort_v2},
     {"TopK", top_k, {"k"}},
     {"TopKD", top_k_d},
     {"TopKV2", top_k_v2, {"k"}},
