@@ -1,0 +1,96 @@
+"""FlashAttentionScore from softmax(q k^T scale + mask) v over batches of heads (layout BNSD).
+
+Runs after SoftmaxV2 and the transposes of the products have been found. An added mask becomes `real_shift` (added
+after the scale: pse_type 1). A selected mask becomes `atten_mask` only where it is a constant that leaves every row
+at least one position: rows without any are NaN in one formula and 0 in the fused one.
+
+Only the forward form; the gradient (FlashAttentionScoreGrad) is chosen by the importers, which know what they
+differentiate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from npu_common.graph.ir import Value
+from npu_common.graph.passes.manager import Pass
+from npu_common.graph.passes.pattern import Match, Pattern, Rewrite, any_of, attribute, number, op, rewrite, var
+
+_q, _k, _v = var("q"), var("k"), var("v")
+_PRODUCTS = "BatchMatMul BatchMatMulV2"
+_logits = op(_PRODUCTS, _q, _k, adj_x1=False, adj_x2=True)
+_scaled = any_of(
+    op("Mul", _logits, number("scale")),
+    op("RealDiv", _logits, number("divisor")),
+    op(_PRODUCTS, op("Mul", _q, number("scale")), _k, adj_x1=False, adj_x2=True),
+    _logits,
+)
+_masked = any_of(
+    op("SelectV2", var("keep"), _scaled, number("low")),
+    op("Add", _scaled, var("bias")),
+    _scaled,
+)
+
+
+def _attention(scores: Pattern) -> Pattern:
+    return op(_PRODUCTS, op("SoftmaxV2", scores), _v, adj_x1=False, adj_x2=False)
+
+
+def _build(found: Match) -> Value | None:
+    q, k, v = found["q"], found["k"], found["v"]
+    if not _are_heads(q, k, v) or not _over_last_dimension(found):
+        return None
+    inputs: dict[str, Value] = {}
+    if "bias" in found.values:
+        if not _is_shift(found["bias"], q, k):
+            return None
+        inputs["real_shift"] = found["bias"]
+    if "keep" in found.values:
+        mask = _dropped(found, q, k)
+        if mask is None:
+            return None
+        inputs["atten_mask"] = mask
+    scale = found.scalar("scale") if "scale" in found.values else 1.0
+    if "divisor" in found.values:
+        scale = 1.0 / found.scalar("divisor")
+    batch, heads, rows, _ = q.shape or ()
+    # softmax_max and softmax_sum hold each number eight times (the layout the gradient reads).
+    statistics = (np.float32, (batch, heads, rows, 8))
+    types = [statistics, statistics, (q.dtype, (0,)), (q.dtype, found.root.shape)]
+    return found.builder().add_many(
+        "FlashAttentionScore", q, k, v, outputs=types, scale_value=scale, head_num=heads, input_layout="BNSD", **inputs
+    )[3]
+
+
+def _are_heads(q: Value, k: Value, v: Value) -> bool:
+    if not all(x.is_static and len(x.shape or ()) == 4 and x.dtype == q.dtype for x in (q, k, v)):
+        return False
+    (b, n, _, d), (kb, kn, s, kd) = q.shape or (), k.shape or ()  # type: ignore[misc]
+    # One head size for all three, and as many key heads as query heads (the products do not broadcast here).
+    return q.dtype.name in ("float32", "float16", "bfloat16") and (kb, kn, kd) == (b, n, d) and v.shape == (b, n, s, d)
+
+
+def _over_last_dimension(found: Match) -> bool:
+    softmax = next(node for node in found.inner if node.type == "SoftmaxV2")
+    axes = attribute(softmax, "axes", found.language)
+    return list(axes) in ([-1], [3]) and not attribute(softmax, "half_to_float", found.language)
+
+
+def _is_shift(bias: Value, q: Value, k: Value) -> bool:
+    (b, n, rows, _), columns = q.shape or (), (k.shape or ())[2]
+    return bias.dtype == q.dtype and bias.shape in ((b, n, rows, columns), (1, n, rows, columns))
+
+
+def _dropped(found: Match, q: Value, k: Value) -> Value | None:
+    """atten_mask (True: left out) of a constant that says what is kept."""
+    keep, low = found["keep"].constant, found.scalar("low")
+    (_, _, rows, _), columns = q.shape or (), (k.shape or ())[2]
+    if keep is None or keep.dtype != np.bool_ or not low <= -1e4:
+        return None
+    if keep.ndim < 2 or keep.shape[-2:] != (rows, columns) or keep.size != int(rows or 0) * int(columns or 0):
+        return None
+    plain = keep.reshape(keep.shape[-2:])
+    return found.builder().constant(~plain) if bool(plain.any(axis=1).all()) else None
+
+
+FUSE_ATTENTION = Pass("fuse attention", rewrite((Rewrite("FlashAttentionScore", _attention(_masked), _build),)))
