@@ -20,6 +20,7 @@ void bind_memory(py::module_& module);
 void bind_array(py::module_& module);
 void bind_operators(py::module_& module);
 void bind_communicator(py::module_& module);
+void bind_graph(py::module_& module);  ///< native/graph, as the submodule `graph`
 
 /// A timeout in seconds from Python as CANN wants it; a tenth of a millisecond still waits a millisecond.
 /// Throws std::invalid_argument: negative.
