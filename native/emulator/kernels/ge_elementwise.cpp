@@ -51,6 +51,8 @@ const Table table{
     Entry(Ge{"Adds", {"value"}},
           [](const Tensor& x, double value, const Tensor& y) { write(y, widen(x) + constant(x, value)); })
         .elementwise(),
+    Entry(Ge{"Fills", {"value"}}, [](const Tensor&, double value, const Tensor& y) { y.fill_(value); })
+        .elementwise(),
     Entry(Ge{"Axpy", {"alpha"}},
           [](const Tensor& x1, const Tensor& x2, double alpha, const Tensor& y) {
               write(y, widen(x1) + widen(x2) * constant(x2, alpha));

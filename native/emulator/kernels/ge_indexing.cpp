@@ -162,6 +162,15 @@ const Table table{
          start_from(x, y);
          call_aclnn("aclnnTfScatterAdd", y, indices, updates);
      }},
+    {Ge{"TensorScatterSub"},
+     [](const Tensor& x, const Tensor& indices, const Tensor& updates, const Tensor& y) {
+         start_from(x, y);
+         call_aclnn("aclnnTfScatterAdd", y, indices, -updates);
+     }},
+    {Ge{"IndexAdd", {"axis"}},
+     [](const Tensor& var, const Tensor& indices, const Tensor& updates, Number axis, const Tensor& out) {
+         call_aclnn("aclnnIndexAdd", var, axis.value_or(0), indices, updates, Scalar(1), out);
+     }},
     {Ge{"InplaceUpdate"}, inplace_update},
     {Ge{"InplaceAdd"}, inplace_add},
     {Ge{"InplaceSub"}, inplace_sub},
@@ -178,6 +187,10 @@ const Table table{
     {Ge{"Where"}, [](const Tensor& x, const DynamicOutput& y) { call_aclnn("aclnnNonzero", x, y); }},
     {Ge{"OneHot", {"axis"}},
      [](const Tensor& x, int64_t depth, const Tensor& on, const Tensor& off, Number axis, const Tensor& y) {
+         call_aclnn("aclnnOneHot", x, depth, on, off, axis.value_or(-1), y);
+     }},
+    {Ge{"OneHotD", {"depth", "axis"}},
+     [](const Tensor& x, const Tensor& on, const Tensor& off, int64_t depth, Number axis, const Tensor& y) {
          call_aclnn("aclnnOneHot", x, depth, on, off, axis.value_or(-1), y);
      }},
     {Ge{"EmbeddingDenseGrad", {"num_weights", "padding_idx", "scale_grad_by_freq"}},

@@ -120,6 +120,13 @@ const Table table{
              call_aclnn("aclnnSmoothL1Loss", predict, label, number, sigma.value_or(1), out);
          });
      }},
+    {Ge{"SmoothL1LossGradV2", {"sigma", "reduction"}},
+     [](const Tensor& predict, const Tensor& label, const Tensor& dout, std::optional<double> sigma,
+        Text reduction, const Tensor& gradient) {
+         call_aclnn("aclnnSmoothL1LossBackward", dout, predict, label, number_of(reduction),
+                    sigma.value_or(1), gradient);
+     }},
+    loss("SoftMarginLoss", "aclnnSoftMarginLoss"),
     {Ge{"KLDiv", {"reduction"}}, kl_div},
 };
 

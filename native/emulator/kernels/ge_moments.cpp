@@ -47,6 +47,12 @@ const Table table{
          call_aclnn("aclnnStd", x, dim, off.value_or(1), keep.value_or(false), std);
          if (mean && mean->numel() > 0) write_mean(x, dim, keep.value_or(false), *mean);
      }},
+    {Ge{"ReduceVar", {"dim", "correction", "keepdim", "is_mean_out"}},
+     [](const Tensor& x, IntArrayRef dim, Number off, Flag keep, Flag, const Tensor& var,
+        const std::optional<Tensor>& mean) {
+         call_aclnn("aclnnVarCorrection", x, dim, off.value_or(1), keep.value_or(false), var);
+         if (mean && mean->numel() > 0) write_mean(x, dim, keep.value_or(false), *mean);
+     }},
     {Ge{"ReduceStdWithMean", {"dim", "unbiased", "keepdim", "invert?=false", "epsilon", "correction"}},
      [](const Tensor& x, const Tensor& mean, IntArrayRef dim, Flag unbiased, Flag keep, std::optional<double>,
         Number off, const Tensor& y) {

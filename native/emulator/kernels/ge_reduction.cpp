@@ -46,6 +46,7 @@ Tensor all(const Tensor& x, IntArrayRef axes, bool keep) {
 Tensor any(const Tensor& x, IntArrayRef axes, bool keep) {
     return at::any(x, at::OptionalIntArrayRef(axes), keep);
 }
+Tensor log_sum(const Tensor& x, IntArrayRef axes, bool keep) { return at::log(sum(x, axes, keep)); }
 Tensor log_sum_exp(const Tensor& x, IntArrayRef axes, bool keep) {
     return at::logsumexp(widen(x), axes, keep);
 }
@@ -139,6 +140,7 @@ const Table table{
          if (!axes.empty()) return reduce<mean>(in, axes, keep.value_or(false), y);
          noop.value_or(true) ? write(y, in) : reduce<mean>(in, every_dim(x), keep.value_or(false), y);
      }},
+    plain<log_sum>("ReduceLogSum"),
     by_input<largest, true>("ReduceMax"),
     by_input<smallest, true>("ReduceMin"),
     by_input<product, true>("ReduceProd"),
@@ -165,9 +167,14 @@ const Table table{
     place_by_input<arg_min>("ArgMin"),
     place_by_attribute<arg_max>("ArgMaxD"),
     place_by_attribute<arg_min>("ArgMinD"),
-    {Ge{"TopKV2", {"sorted", "dim", "largest", "indices_dtype"}},
+    // sort_policy is torchair's: how the hardware sorts.
+    {Ge{"TopKV2", {"sorted", "dim", "largest", "indices_dtype", "sort_policy"}},
      [](const Tensor& x, int64_t k, Flag, std::optional<int64_t> dim, Flag largest_first,
-        std::optional<int64_t>, const Tensor& values,
+        std::optional<int64_t>, std::optional<int64_t>, const Tensor& values,
+        const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
+    {Ge{"TopKD", {"k", "sorted", "dim", "largest"}},
+     [](const Tensor& x, const std::optional<Tensor>&, int64_t k, Flag, std::optional<int64_t> dim,
+        Flag largest_first, const Tensor& values,
         const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
     {Ge{"TopK", {"sorted", "largest", "dim"}},
      [](const Tensor& x, int64_t k, Flag, Flag largest_first, std::optional<int64_t> dim,

@@ -72,11 +72,27 @@ void strided_slice(const Tensor& x, IntArrayRef begin, IntArrayRef end, Optional
     call_aclnn("aclnnSliceV2", x, IntArrayRef(from), IntArrayRef(to), *axes, IntArrayRef(strides), y);
 }
 
+void leading_slice(const Tensor& x, IntArrayRef begin, IntArrayRef end, IntArrayRef strides, Number b,
+                   Number e, Number ellipsis, Number new_axis, Number shrink, const Tensor& y) {
+    strided_slice(
+        x, begin, end, std::nullopt, strides,
+        {b.value_or(0), e.value_or(0), ellipsis.value_or(0), new_axis.value_or(0), shrink.value_or(0)}, y);
+}
+
+void reverse(const Tensor& x, IntArrayRef axis, const Tensor& y) { call_aclnn("aclnnFlip", x, axis, y); }
+void roll(const Tensor& x, IntArrayRef shifts, IntArrayRef dims, const Tensor& y) {
+    call_aclnn("aclnnRoll", x, shifts, dims, y);
+}
+
 const Table table{
     {Ge{"Reshape", {"axis", "num_axes"}},
      [](const Tensor& x, const std::optional<Tensor>&, Number, Number, const Tensor& y) { reshape(x, y); }},
     {Ge{"Squeeze", {"axis"}}, [](const Tensor& x, IntArrayRef, const Tensor& y) { reshape(x, y); }},
     {Ge{"Unsqueeze", {"axes"}}, [](const Tensor& x, IntArrayRef, const Tensor& y) { reshape(x, y); }},
+    {Ge{"SqueezeV2", {"axis"}}, [](const Tensor& x, IntArrayRef, const Tensor& y) { reshape(x, y); }},
+    {Ge{"UnsqueezeV2", {"axis"}}, [](const Tensor& x, IntArrayRef, const Tensor& y) { reshape(x, y); }},
+    {Ge{"SqueezeV3"}, [](const Tensor& x, const std::optional<Tensor>&, const Tensor& y) { reshape(x, y); }},
+    {Ge{"UnsqueezeV3"}, [](const Tensor& x, const std::optional<Tensor>&, const Tensor& y) { reshape(x, y); }},
     {Ge{"ExpandDims"},
      [](const Tensor& x, const std::optional<Tensor>&, const Tensor& y) { reshape(x, y); }},
     {Ge{"Flatten", {"axis"}}, [](const Tensor& x, Number, const Tensor& y) { reshape(x, y); }},
@@ -101,13 +117,11 @@ const Table table{
     {Ge{"SplitVD", {"size_splits", "split_dim", "num_split"}}, split_v},
 
     {Ge{"StridedSlice", {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"}},
-     [](const Tensor& x, IntArrayRef begin, IntArrayRef end, IntArrayRef strides, Number b, Number e,
-        Number ellipsis, Number new_axis, Number shrink, const Tensor& y) {
-         strided_slice(x, begin, end, std::nullopt, strides,
-                       {b.value_or(0), e.value_or(0), ellipsis.value_or(0), new_axis.value_or(0),
-                        shrink.value_or(0)},
-                       y);
-     }},
+     leading_slice},
+    {Ge{"StridedSliceD",
+        {"begin", "end", "strides", "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
+         "shrink_axis_mask"}},
+     leading_slice},
     {Ge{"StridedSliceV2", {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"}},
      [](const Tensor& x, IntArrayRef begin, IntArrayRef end, OptionalIntArrayRef axes,
         OptionalIntArrayRef strides, Number b, Number e, Number ellipsis, Number new_axis, Number shrink,
@@ -117,12 +131,10 @@ const Table table{
                         shrink.value_or(0)},
                        y);
      }},
-    {Ge{"ReverseV2"},
-     [](const Tensor& x, IntArrayRef axis, const Tensor& y) { call_aclnn("aclnnFlip", x, axis, y); }},
-    {Ge{"Roll", {"shifts", "dims"}},
-     [](const Tensor& x, IntArrayRef shifts, IntArrayRef dims, const Tensor& y) {
-         call_aclnn("aclnnRoll", x, shifts, dims, y);
-     }},
+    {Ge{"ReverseV2"}, reverse},
+    {Ge{"ReverseV2D", {"axis"}}, reverse},
+    {Ge{"Roll", {"shifts", "dims"}}, roll},
+    {Ge{"RollV2"}, roll},
     {Ge{"Triu", {"diagonal"}},
      [](const Tensor& x, Number diagonal, const Tensor& y) {
          call_aclnn("aclnnTriu", x, diagonal.value_or(0), y);

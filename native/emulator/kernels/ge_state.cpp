@@ -88,6 +88,13 @@ void index_add(const Tensor& var, const Tensor& indices, const Tensor& updates,
     hand_on(var, out);
 }
 
+void adam(const Tensor& var, const Tensor& m, const Tensor& v, const Tensor& power1, const Tensor& power2,
+          const Tensor& lr, const Tensor& beta1, const Tensor& beta2, const Tensor& eps, const Tensor& grad,
+          Flag nesterov) {
+    call_aclnn("aclnnApplyAdam", var, m, v, power1, power2, lr, beta1, beta2, eps, grad, false,
+               nesterov.value_or(false));
+}
+
 // A position of indexed_sizes that is not 0 has the next of the indices.
 void index_put(const Tensor& x, const Tensor& value, IntArrayRef sizes, const std::optional<Tensor>&,
                const std::vector<Tensor>& indices, Flag accumulate, const Tensor& out) {
@@ -115,6 +122,36 @@ const Table table{
     scatter("ScatterAdd", "aclnnTfScatterAdd"),
     scatter("ScatterNdAdd", "aclnnTfScatterAdd"),
     scatter("ScatterNdUpdate", "aclnnScatterNdUpdate"),
+    {Ge{"ScatterNdSub", {"use_locking"}}, scatter_sub},
+    scatter_locked("ScatterMul", "aclnnScatterMul"),
+    scatter_locked("ScatterDiv", "aclnnScatterDiv"),
+    {Ge{"ApplyAdam", {"use_locking", "use_nesterov"}},
+     [](const Tensor& var, const Tensor& m, const Tensor& v, const Tensor& power1, const Tensor& power2,
+        const Tensor& lr, const Tensor& beta1, const Tensor& beta2, const Tensor& eps, const Tensor& grad,
+        Flag, Flag nesterov, const Tensor& out) {
+         adam(var, m, v, power1, power2, lr, beta1, beta2, eps, grad, nesterov);
+         hand_on(var, out);
+     }},
+    {Ge{"ApplyAdamD", {"use_locking", "use_nesterov"}},
+     [](const Tensor& var, const Tensor& m, const Tensor& v, const Tensor& power1, const Tensor& power2,
+        const Tensor& lr, const Tensor& beta1, const Tensor& beta2, const Tensor& eps, const Tensor& grad,
+        Flag, Flag nesterov, const Tensor& out, const Tensor& new_m, const Tensor& new_v) {
+         adam(var, m, v, power1, power2, lr, beta1, beta2, eps, grad, nesterov);
+         hand_on(var, out);
+         hand_on(m, new_m);
+         hand_on(v, new_v);
+     }},
+    {Ge{"ApplyAdamW", {"amsgrad", "maximize"}},
+     [](const Tensor& var, const Tensor& m, const Tensor& v, const Tensor& power1, const Tensor& power2,
+        const Tensor& lr, const Tensor& decay, const Tensor& beta1, const Tensor& beta2, const Tensor& eps,
+        const Tensor& grad, const std::optional<Tensor>& max_norm, Flag amsgrad, Flag maximize,
+        const Tensor& out, const Tensor& new_m, const Tensor& new_v) {
+         call_aclnn("aclnnApplyAdamW", var, m, v, power1, power2, lr, decay, beta1, beta2, eps, grad,
+                    max_norm, amsgrad.value_or(false), maximize.value_or(false));
+         hand_on(var, out);
+         hand_on(m, new_m);
+         hand_on(v, new_v);
+     }},
     scatter_locked("ScatterMax", "aclnnScatterMax"),
     scatter_locked("ScatterMin", "aclnnScatterMin"),
     {Ge{"Scatter", {"reduce", "axis"}}, scatter_cache},

@@ -75,6 +75,7 @@ UNARY = {
     "OnesLike": (torch.ones_like, -3, 3, (*REAL, torch.bool), {}),
     "Muls": (lambda x: x * 3, -3, 3, REAL, {"value": 3.0}),
     "Adds": (lambda x: x + 2, -3, 3, REAL, {"value": 2.0}),
+    "Fills": (lambda x: torch.full_like(x, 3), -3, 3, REAL, {"value": 3.0}),
     "NanToNum": (torch.clone, -3, 3, FLOATS, {"nan": 0.0, "posinf": 1.0, "neginf": -1.0}),
     "Invert": (torch.bitwise_not, -9, 9, INTEGERS, {}),
     "LogicalNot": (torch.logical_not, 0, 1, (torch.bool,), {}),
@@ -148,6 +149,8 @@ GRADIENTS = {
         gradient_of(lambda x: F.elu(x, 0.7)),
         {"alpha": 0.7, "scale": 1.0, "input_scale": 1.0, "is_result": False},
     ),
+    "HardShrinkGrad": (gradient_of(lambda x: F.hardshrink(x, 0.5)), {"lambd": 0.5}),
+    "SoftShrinkGrad": (gradient_of(lambda x: F.softshrink(x, 0.5)), {"lambd": 0.5}),
     "SwishGrad": (gradient_of(lambda x: x * torch.sigmoid(0.5 * x)), {"scale": 0.5}),
 }
 FROM_OUTPUT = {
@@ -155,6 +158,7 @@ FROM_OUTPUT = {
     "TanhGrad": (gradient_of(torch.tanh), torch.tanh, {"complex_conj": False}),
     "SqrtGrad": (gradient_of(torch.sqrt), torch.sqrt, {}),
     "RsqrtGrad": (gradient_of(torch.rsqrt), torch.rsqrt, {}),
+    "InvGrad": (gradient_of(torch.reciprocal), torch.reciprocal, {}),
     "ReciprocalGrad": (gradient_of(torch.reciprocal), torch.reciprocal, {}),
 }
 
