@@ -69,10 +69,8 @@ const Table table{
               call_aclnn("aclnnElu", x, alpha.value_or(1), scale.value_or(1), input_scale.value_or(1), y);
           })
         .elementwise(),
-    Entry(Ge{"CeluV2", {"alpha"}},
-          [](const Tensor& x, Number alpha, const Tensor& y) {
-              call_aclnn("aclnnCelu", x, alpha.value_or(1), y);
-          })
+    Entry(Ge{"CeluV2", {"alpha"}}, [](const Tensor& x, Number alpha,
+                                      const Tensor& y) { call_aclnn("aclnnCelu", x, alpha.value_or(1), y); })
         .elementwise(),
     Entry(Ge{"LeakyRelu", {"negative_slope"}},
           [](const Tensor& x, Number slope, const Tensor& y) {
@@ -101,10 +99,8 @@ const Table table{
           [](const Tensor& x, std::optional<ScalarType>, const Tensor& y) { write(y, at::real(x)); }),
     Entry(Ge{"Imag", {"Tout"}},
           [](const Tensor& x, std::optional<ScalarType>, const Tensor& y) { write(y, at::imag(x)); }),
-    Entry(Ge{"Complex", {"Tout"}},
-          [](const Tensor& real, const Tensor& imag, std::optional<ScalarType>, const Tensor& y) {
-              write(y, at::complex(real, imag));
-          }),
+    Entry(Ge{"Complex", {"Tout"}}, [](const Tensor& real, const Tensor& imag, std::optional<ScalarType>,
+                                      const Tensor& y) { write(y, at::complex(real, imag)); }),
 };
 
 }  // namespace

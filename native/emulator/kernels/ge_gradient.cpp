@@ -70,8 +70,7 @@ void bias_add_grad(const Tensor& x, const std::optional<std::string>& format, co
 }
 
 const Table table{
-    gated("Relu6Grad",
-          [](const Tensor& x) { return at::logical_and(x > 0, x < 6); }),
+    gated("Relu6Grad", [](const Tensor& x) { return at::logical_and(x > 0, x < 6); }),
     Entry(Ge{"ThresholdGradV2D", {"threshold"}},
           [](const Tensor& gradients, const Tensor& features, double threshold, const Tensor& out) {
               call_aclnn("aclnnThresholdBackward", gradients, features, threshold, out);

@@ -54,7 +54,8 @@ Tensor log_sum_exp(const Tensor& x, IntArrayRef axes, bool keep) {
 template <Reduction Function>
 void reduce(const Tensor& x, IntArrayRef axes, bool keep, const Tensor& y) {
     // ATen takes an empty list for all dimensions, and has no dimensions of a number.
-    x.dim() == 0 ? write(y, Function(x.view({1}), IntArrayRef({0}), false)) : write(y, Function(x, axes, keep));
+    x.dim() == 0 ? write(y, Function(x.view({1}), IntArrayRef({0}), false))
+                 : write(y, Function(x, axes, keep));
 }
 
 // With axes as an input; noop: whether an empty list (or none) means no reduction rather than all dimensions.
@@ -111,7 +112,8 @@ void sort(const Tensor& x, std::optional<int64_t> axis, Flag descending, Flag, s
 // Among equals the first; the k come in order also where that is not asked for.
 void top_k(const Tensor& x, int64_t k, std::optional<int64_t> dim, Flag largest_first, const Tensor& values,
            const Tensor& places) {
-    auto [value, index] = at::sort(x, std::optional<bool>(true), dim.value_or(-1), largest_first.value_or(true));
+    auto [value, index] =
+        at::sort(x, std::optional<bool>(true), dim.value_or(-1), largest_first.value_or(true));
     const auto along = at::maybe_wrap_dim(dim.value_or(-1), x.dim());
     const auto size = x.dim() == 0 ? 1 : x.size(along);
     TORCH_CHECK(k >= 0 && k <= size, "k is ", k, ", dimension ", along, " has size ", size);
@@ -178,8 +180,7 @@ const Table table{
         const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
     {Ge{"TopK", {"sorted", "largest", "dim"}},
      [](const Tensor& x, int64_t k, Flag, Flag largest_first, std::optional<int64_t> dim,
-        const Tensor& values,
-        const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
+        const Tensor& values, const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
     {Ge{"Sort", {"axis", "descending", "stable", "y2_dtype"}}, sort},
 
     {Ge{"SoftmaxV2", {"axes", "half_to_float"}}, softmax},

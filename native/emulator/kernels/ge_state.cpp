@@ -1,5 +1,5 @@
-// GE operators that write into one of their inputs: variables and key/value caches. The output is that input's
-// memory; where the caller gave it another, both have the new value.
+// GE operators that write into one of their inputs: variables and key/value caches. The output is that
+// input's memory; where the caller gave it another, both have the new value.
 #include "kernels/delegate.h"
 #include "kernels/indices.h"
 #include "kernels/widen.h"
@@ -77,7 +77,8 @@ void scatter_list(const std::vector<Tensor>& var, const Tensor& indices, const T
                   const std::optional<Tensor>& mask, const std::optional<std::string>& reduce,
                   std::optional<int64_t> axis, const std::vector<Tensor>& out) {
     call_aclnn("aclnnScatterList", var, indices, updates, mask, reduce.value_or("update"), axis.value_or(-2));
-    TORCH_CHECK(var.size() == out.size(), "there are ", out.size(), " outputs for ", var.size(), " variables");
+    TORCH_CHECK(var.size() == out.size(), "there are ", out.size(), " outputs for ", var.size(),
+                " variables");
     for (std::size_t i = 0; i < var.size(); ++i) hand_on(var[i], out[i]);
 }
 

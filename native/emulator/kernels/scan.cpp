@@ -71,14 +71,10 @@ const Table table{
     {Ge{"CumsumD", {"axis", "exclusive", "reverse"}}, ge_cumsum},
     {Ge{"Cumprod", {"exclusive", "reverse"}}, ge_cumprod},
     {Ge{"CumprodD", {"axis", "exclusive", "reverse"}}, ge_cumprod},
-    {Ge{"Cummax", {"dim"}},
-     [](const Tensor& x, int64_t dim, const Tensor& y, const Tensor& places) {
-         extremum<cummax>(x, dim, y, places);
-     }},
-    {Ge{"Cummin", {"axis"}},
-     [](const Tensor& x, int64_t dim, const Tensor& y, const Tensor& places) {
-         extremum<cummin>(x, dim, y, places);
-     }},
+    {Ge{"Cummax", {"dim"}}, [](const Tensor& x, int64_t dim, const Tensor& y,
+                               const Tensor& places) { extremum<cummax>(x, dim, y, places); }},
+    {Ge{"Cummin", {"axis"}}, [](const Tensor& x, int64_t dim, const Tensor& y,
+                                const Tensor& places) { extremum<cummin>(x, dim, y, places); }},
 };
 
 }  // namespace

@@ -111,6 +111,11 @@ def door() -> Door:
 
 
 @pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def device_of_its_own() -> Iterator[None]:
     """An operator that failed on the device fails every later one: the next test starts with a good device."""
     yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from .conftest import Door
 #: One rounding of the result, and what float32 loses on the way.
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+I32, I64, F32 = torch.int32, torch.int64, torch.float32
 SHAPES: tuple[tuple[int, ...], ...] = ((), (1,), (0, 3), (7,), (2, 3, 4))
 
 
@@ -108,4 +109,16 @@ def sample(shape: Sequence[int], low: float, high: float, dtype: torch.dtype) ->
     return values.to(dtype)
 
 
-Reference = Callable[..., torch.Tensor]
+#: Operands of the tables.
+X = torch.arange(24.0).view(2, 3, 4)
+I = ints(2, 0)  # noqa: E741
+ROWS = torch.tensor([[0, 2], [1, 0]])
+
+
+def leaf(x: torch.Tensor) -> torch.Tensor:
+    return x.double().detach().requires_grad_()
+
+
+def grads(y: torch.Tensor, dy: torch.Tensor, *leaves: torch.Tensor) -> list[torch.Tensor]:
+    """The gradients of `leaves` when dy arrives at y, in float32."""
+    return [g.to(F32) for g in torch.autograd.grad(y, leaves, dy.double())]

@@ -10,11 +10,6 @@ INTEGERS = (torch.int32, torch.int64)
 REAL = FLOATS + INTEGERS
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(1)
-
-
 #: type: (reference, low, high of the input, dtypes, attributes)
 UNARY = {
     "Abs": (torch.abs, -3, 3, REAL, {}),
@@ -315,7 +310,11 @@ def test_operators_of_three(door, dtype):
         ("FusedMulAdd", [a, b, c], x * y + z),
         ("FusedMulAddN", [a, b, half], x * 0.5 + y),
         ("AxpyV2", [a, b, half], x + 0.5 * y),
-        ("ClipByValue", [a, scalar(0.9, dtype), scalar(1.5, dtype)], x.clamp(*[scalar(v, dtype).double() for v in (0.9, 1.5)])),
+        (
+            "ClipByValue",
+            [a, scalar(0.9, dtype), scalar(1.5, dtype)],
+            x.clamp(*[scalar(v, dtype).double() for v in (0.9, 1.5)]),
+        ),
         ("ClipByValueV2", [a, b, b + 1], torch.minimum(torch.maximum(x, y), (b + 1).double())),
         ("ThresholdV2", [a, scalar(1.0, dtype), scalar(7.0, dtype)], torch.where(x > 1, x, 7.0)),
         ("ThresholdV2", [a, scalar(1.0, dtype)], torch.where(x > 1, x, 0.0)),

@@ -1,4 +1,4 @@
-"""GE operators that are layers of a network (normalisation, attention, pooling, convolution, losses), against
+"""GE operators that are layers of a network (normalisation, pooling, convolution, losses), against
 torch in float64."""
 
 import math
@@ -7,23 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from .rows import FLOATS, Case, attribute, blank, call, check, equal, ints, sample, scalar
+from .rows import F32, FLOATS, Case, blank, call, check, equal, grads, ints, leaf, sample, scalar
 
-F32 = torch.float32
 LIMIT = {torch.float32: 3e-5, torch.float16: 6e-3, torch.bfloat16: 5e-2}
-
-
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(3)
-
-
-def grads(y, dy, *leaves):
-    return [g.to(F32) for g in torch.autograd.grad(y, leaves, dy.double())]
-
-
-def leaf(x):
-    return x.double().detach().requires_grad_()
 
 
 # --- normalisation ---
@@ -72,7 +58,10 @@ def test_rms_norm(door, dtype):
     check(door, Case("RmsNorm", [x, gamma], [y.to(dtype), rstd.float()], {"epsilon": 1e-6}, limit))
     total = (x.double() + z.double()).to(dtype)
     y2, rstd2 = norm(total.double())
-    check(door, Case("AddRmsNorm", [x, z, gamma], [y2.to(dtype), rstd2.float(), total], {"epsilon": 1e-6}, limit))
+    check(
+        door,
+        Case("AddRmsNorm", [x, z, gamma], [y2.to(dtype), rstd2.float(), total], {"epsilon": 1e-6}, limit),
+    )
     both = [y2.float(), y2.to(dtype), rstd2.float(), total]
     check(door, Case("AddRmsNormCast", [x, z, gamma], both, {"epsilon": 1e-6}, limit))
     a, w, dy = leaf(x), leaf(gamma), sample((4, 8), -1, 1, dtype)
@@ -90,8 +79,16 @@ def test_group_norm(door):
     out = y.detach().float()
     options = {"num_groups": 3, "eps": 1e-5, "is_training": True}
     check(door, Case("GroupNormV2", [x, gamma, beta], [out, mean, rstd], {**options, "data_format": "NHWC"}))
-    check(door, Case("GroupNorm", [x, gamma, beta], [out, mean, var.float()], {**options, "data_format": "NCHW"}))
-    silu = Case("GroupNormSilu", [x, gamma, beta], [F.silu(y).detach().float(), mean, rstd], {"num_groups": 3, "eps": 1e-5})
+    check(
+        door,
+        Case("GroupNorm", [x, gamma, beta], [out, mean, var.float()], {**options, "data_format": "NCHW"}),
+    )
+    silu = Case(
+        "GroupNormSilu",
+        [x, gamma, beta],
+        [F.silu(y).detach().float(), mean, rstd],
+        {"num_groups": 3, "eps": 1e-5},
+    )
     check(door, silu)
     wanted = {"dx_is_require": True, "dgamma_is_require": True, "dbeta_is_require": True}
     inputs = [dy.view(2, 6, 12), mean, rstd, x.view(2, 6, 12), gamma]
@@ -125,7 +122,9 @@ def test_batch_norm_in_training(door):
     fresh = [t.npu() for t in (x, *sums, weight, bias, mean, var)]
     outputs = [blank(out), fresh[5], fresh[6], blank(save), blank(save)]
     assert call(door, "BNTrainingUpdate", fresh, outputs, {"factor": 0.2, "epsilon": 1e-5}) == 0
-    for got, want in zip(outputs, [out, new_mean.float(), new_var.float(), save, spread.float()], strict=True):
+    for got, want in zip(
+        outputs, [out, new_mean.float(), new_var.float(), save, spread.float()], strict=True
+    ):
         equal(got.cpu(), want, 1e-4)
 
     dy = torch.randn_like(x)
@@ -282,15 +281,26 @@ def test_losses(door, reduction):
 
     a, y, dy = both("MseLoss", lambda v: F.mse_loss(v, t.double(), reduction=reduction))
     check(door, Case("MseLossGrad", [x, t, dy], grads(y, dy, a), how))
-    both("SmoothL1LossV2", lambda v: F.smooth_l1_loss(v, t.double(), reduction=reduction, beta=0.3), extra={"sigma": 0.3})
+    both(
+        "SmoothL1LossV2",
+        lambda v: F.smooth_l1_loss(v, t.double(), reduction=reduction, beta=0.3),
+        extra={"sigma": 0.3},
+    )
     a, y, dy = both("SmoothL1LossV2", lambda v: F.smooth_l1_loss(v, t.double(), reduction=reduction))
     check(door, Case("SmoothL1LossGradV2", [x, t, dy], grads(y, dy, a), how))
     both("SoftMarginLoss", lambda v: F.soft_margin_loss(v, t.double(), reduction=reduction))
     both("KLDiv", lambda v: F.kl_div(v, t.double(), reduction=reduction))
     wide = weight.double()
-    a, y, dy = both("BinaryCrossEntropy", lambda v: F.binary_cross_entropy(v, t.double(), wide, reduction=reduction), [weight])
+    a, y, dy = both(
+        "BinaryCrossEntropy",
+        lambda v: F.binary_cross_entropy(v, t.double(), wide, reduction=reduction),
+        [weight],
+    )
     check(door, Case("BinaryCrossEntropyGrad", [x, t, dy, weight], grads(y, dy, a), how, 1e-4))
-    logits = lambda v: F.binary_cross_entropy_with_logits(v, t.double(), wide, pos_weight=wide, reduction=reduction)  # noqa: E731
+
+    def logits(v):
+        return F.binary_cross_entropy_with_logits(v, t.double(), wide, pos_weight=wide, reduction=reduction)
+
     a, y, dy = both("SigmoidCrossEntropyWithLogitsV2", logits, [weight, weight])
     check(door, Case("SigmoidCrossEntropyWithLogitsGradV2", [x, t, dy, weight, weight], grads(y, dy, a), how))
 
@@ -314,119 +324,11 @@ def test_cross_entropies(door):
     a = leaf(x)
     y = F.cross_entropy(a, label, reduction="none")
     backprop = grads(y, torch.ones(4), a)
-    check(door, Case("SparseSoftmaxCrossEntropyWithLogits", [x, label.int()], [y.detach().float(), *backprop]))
+    check(
+        door, Case("SparseSoftmaxCrossEntropyWithLogits", [x, label.int()], [y.detach().float(), *backprop])
+    )
     a = leaf(x)
     y = F.binary_cross_entropy_with_logits(a, t.double(), reduction="none")
     check(door, Case("SigmoidCrossEntropyWithLogits", [x, t], [y.detach().float()]))
     dy = torch.rand(4, 5)
     check(door, Case("SigmoidCrossEntropyWithLogitsGrad", [x, t, dy], grads(y, dy, a)))
-
-
-# --- attention ---
-
-
-def attention(q, k, v, scale, mask=None):
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.double().repeat_interleave(group, 1) for x in (k, v))
-    scores = q.double() @ k.transpose(-1, -2) * scale
-    if mask is not None:
-        scores = scores.masked_fill(mask, -math.inf)
-    return scores.softmax(-1) @ v, scores
-
-
-def test_training_attention_and_its_gradient(door):
-    q, k, v = (torch.randn(2, heads, 6, 8) for heads in (4, 2, 2))
-    mask = torch.ones(6, 6, dtype=torch.bool).triu(1)
-    leaves = [leaf(x) for x in (q, k, v)]
-    y, scores = attention(*leaves, 0.3, mask)
-    top = scores.max(-1).values.detach()
-    total = (scores - top.unsqueeze(-1)).exp().sum(-1)
-    lanes = [x.detach().float().unsqueeze(-1).expand(2, 4, 6, 8).contiguous() for x in (top, total)]
-    options = {"scale_value": 0.3, "keep_prob": 1.0, "head_num": 4, "input_layout": "BNSD", "sparse_mode": 0,
-               "pre_tockens": 2147483647, "next_tockens": 2147483647, "inner_precise": 0}  # fmt: skip
-    zero = ints(0)
-    absent = [None] * 3
-    inputs = [q, k, v, *absent, mask, None, None, None, zero, zero]
-    out = y.detach().float()
-    check(door, Case("FlashAttentionScore", inputs, [*lanes, torch.zeros(0), out], options))
-    dy = torch.randn_like(out)
-    dq, dk, dv = grads(y, dy, *leaves)
-    inputs = [q, k, v, dy, *absent, mask, *lanes, None, out]
-    nothing = torch.zeros(0)
-    check(door, Case("FlashAttentionScoreGrad", inputs, [dq, dk, dv, nothing, nothing, nothing, nothing], options, 1e-4))
-
-
-LAYOUTS = {
-    "BNSD": lambda x: x,
-    "BSND": lambda x: x.transpose(1, 2).contiguous(),
-    "BSH": lambda x: x.transpose(1, 2).flatten(2).contiguous(),
-}
-
-
-@pytest.mark.parametrize("layout", [*LAYOUTS, "BNSD_BSND"])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_inference_attention(door, layout, dtype):
-    q, k, v = (sample((2, heads, 5, 8), -1, 1, dtype) for heads in (4, 2, 2))
-    options = {"num_heads": 4, "scale_value": 0.3, "pre_tokens": 2147483647, "next_tokens": 2147483647,
-               "input_layout": layout, "num_key_value_heads": 2, "sparse_mode": 0, "inner_precise": 1}  # fmt: skip
-    before, _, after = layout.partition("_")
-    turn, back = LAYOUTS[before], LAYOUTS[after or before]
-    inputs = [turn(x) for x in (q, k, v)]
-    want, _ = attention(q, k, v, 0.3)
-    check(door, Case("PromptFlashAttention", inputs, [back(want).to(dtype)], options))
-    mask = torch.rand(2, 1, 5, 5) < 0.4
-    mask[..., 0] = False
-    want, _ = attention(q, k, v, 0.3, mask)
-    check(door, Case("PromptFlashAttention", [*inputs, None, mask], [back(want).to(dtype)], options))
-    # The second entry has three queries and two keys; the rest of it is 0.
-    first, _ = attention(q[:1], k[:1], v[:1], 0.3)
-    second, _ = attention(q[1:, :, :3], k[1:, :, :2], v[1:, :, :2], 0.3)
-    want = torch.cat([first, F.pad(second, [0, 0, 0, 2])])
-    lengths = [None, None, ints(5, 3), ints(5, 2)]
-    check(door, Case("PromptFlashAttention", [*inputs, *lengths], [back(want).to(dtype)], options))
-
-
-# --- rotary embeddings and gated activations ---
-
-
-def rotate(x, cos, sin):
-    half = x.shape[-1] // 2
-    return x * cos + torch.cat([-x[..., half:], x[..., :half]], -1) * sin
-
-
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_rotary_embeddings(door, dtype):
-    x, cos, sin = sample((2, 3, 4, 8), -1, 1, dtype), sample((1, 1, 4, 8), -1, 1, dtype), sample((1, 1, 4, 8), -1, 1, dtype)
-    dy = sample((2, 3, 4, 8), -1, 1, dtype)
-    a, c, s = leaf(x), leaf(cos), leaf(sin)
-    y = rotate(a, c, s)
-    out = y.detach().to(dtype)
-    check(door, Case("RotaryMul", [x, cos, sin], [out]))
-    check(door, Case("RotaryPositionEmbedding", [x, cos, sin], [out], {"mode": 0}))
-    want = [g.to(dtype) for g in grads(y, dy, a, c, s)]
-    check(door, Case("RotaryMulGrad", [x, cos, sin, dy], want))
-    check(door, Case("RotaryPositionEmbeddingGrad", [dy, cos, sin, x], want, {"mode": 0}))
-
-
-def test_rotary_embeddings_of_query_and_key_are_in_place(door):
-    q, k, cos, sin = torch.randn(2, 4, 3, 8), torch.randn(2, 4, 1, 8), torch.randn(2, 4, 1, 8), torch.randn(2, 4, 1, 8)
-    device = [t.npu() for t in (q, k, cos, sin)]
-    options = [attribute("layout", 1), attribute("rotary_mode", "half")]
-    assert door("ApplyRotaryPosEmb", device, device[:2], options) == 0
-    equal(device[0].cpu(), rotate(q.double(), cos, sin).float())
-    equal(device[1].cpu(), rotate(k.double(), cos, sin).float())
-
-
-def test_gated_activations(door):
-    x, dy = torch.randn(3, 8), torch.randn(3, 4)
-    first, second = x.double().chunk(2, -1)
-    gelu = F.gelu(second, approximate="tanh")
-    options = {"dim": -1, "approximate": 1, "activate_left": False}
-    check(door, Case("GeGluV2", [x], [(first * gelu).float(), gelu.float()], options))
-    a = leaf(x)
-    check(door, Case("GLUGrad", [dy, x], grads(F.glu(a), dy, a), {"dim": -1}))
-    a = leaf(x)
-    left, right = a.chunk(2, -1)
-    y = F.silu(left) * right
-    check(door, Case("SwiGlu", [x], [y.detach().float()], {"dim": -1}))
-    check(door, Case("SwiGluGrad", [dy, x], grads(y, dy, a), {"dim": -1}))
