@@ -16,14 +16,12 @@ void hand_on(const Tensor& ref, const Tensor& out) {
 // ref op= value, element by element.
 template <class F>
 Entry assign(Ge ge, F update) {
-    return Entry(ge,
-                 [update](const Tensor& ref, const Tensor& value, Flag, const Tensor& out) {
-                     TORCH_CHECK(ref.sizes() == value.sizes(), "the value has shape ", value.sizes(),
-                                 ", the variable ", ref.sizes());
-                     ref.copy_(update(ref, value));
-                     hand_on(ref, out);
-                 })
-        .elementwise();
+    return {ge, [update](const Tensor& ref, const Tensor& value, Flag, const Tensor& out) {
+                TORCH_CHECK(ref.sizes() == value.sizes(), "the value has shape ", value.sizes(),
+                            ", the variable ", ref.sizes());
+                ref.copy_(update(ref, value));
+                hand_on(ref, out);
+            }};
 }
 
 void assign_value(const Tensor& ref, const Tensor& value, Flag, Flag, const Tensor& out) {

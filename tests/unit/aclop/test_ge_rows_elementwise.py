@@ -19,6 +19,13 @@ UNARY = {
     "Sqrt": (torch.sqrt, 0, 9, FLOATS, {}),
     "Rsqrt": (torch.rsqrt, 0.1, 9, FLOATS, {}),
     "Reciprocal": (torch.reciprocal, 0.2, 9, FLOATS, {}),
+    "Inv": (torch.reciprocal, 0.2, 9, FLOATS, {}),
+    "Sinc": (torch.sinc, -3, 3, FLOATS, {}),
+    "Ndtri": (torch.special.ndtri, 0.1, 0.9, FLOATS, {}),
+    "BesselI0e": (torch.special.i0e, -2, 2, (torch.float32,), {}),
+    "BesselI1e": (torch.special.i1e, -2, 2, (torch.float32,), {}),
+    "SquaredRelu": (lambda x: F.relu(x) ** 2, -2, 2, FLOATS, {}),
+    "Logit": (lambda x: torch.logit(x, 0.2), 0.05, 0.95, FLOATS, {"eps": 0.2}),
     "Exp": (torch.exp, -3, 3, FLOATS, {"base": -1.0, "scale": 1.0, "shift": 0.0}),
     "Expm1": (torch.expm1, -2, 2, FLOATS, {}),
     "Log": (torch.log, 0.1, 9, FLOATS, {"base": -1.0, "scale": 1.0, "shift": 0.0}),
@@ -153,6 +160,9 @@ FROM_OUTPUT = {
     "TanhGrad": (gradient_of(torch.tanh), torch.tanh, {"complex_conj": False}),
     "SqrtGrad": (gradient_of(torch.sqrt), torch.sqrt, {}),
     "RsqrtGrad": (gradient_of(torch.rsqrt), torch.rsqrt, {}),
+    "AsinhGrad": (gradient_of(torch.asinh), torch.asinh, {}),
+    "SeluGrad": (gradient_of(F.selu), F.selu, {}),
+    "AtanGrad": (gradient_of(torch.atan), torch.clone, {}),  # named y, it is the input
     "InvGrad": (gradient_of(torch.reciprocal), torch.reciprocal, {}),
     "ReciprocalGrad": (gradient_of(torch.reciprocal), torch.reciprocal, {}),
 }
@@ -220,8 +230,9 @@ def test_gradients_at_the_output(door, name, dtype):
     reference, forward, attributes = FROM_OUTPUT[name]
     x = sample((3, 50), 0.5, 2, torch.float64)
     y, dy = forward(x).to(dtype), sample((3, 50), -2, 2, dtype)
+    inputs = [dy, y] if name == "SeluGrad" else [y, dy]
     want = reference(dy.double(), x)
-    check(door, Case(name, [y, dy], [want.to(dtype)], attributes, 0.03 if dtype != torch.float32 else 1e-4))
+    check(door, Case(name, inputs, [want.to(dtype)], attributes, 0.03 if dtype != torch.float32 else 1e-4))
 
 
 def test_gradients_with_an_order_of_their_own(door):
@@ -232,6 +243,15 @@ def test_gradients_with_an_order_of_their_own(door):
     check(door, Case("HardtanhGrad", [x, dy], [limits], {"min_val": -2.0, "max_val": 1.0}))
     elu = gradient_of(F.elu)(dy.double(), x.double()).float()
     check(door, Case("EluGrad", [dy, F.elu(x)], [elu]))
+    inside = sample((4, 9), -0.9, 0.9, torch.float32)
+    for name, function in (("AsinGrad", torch.asin), ("AcosGrad", torch.acos)):
+        want = gradient_of(function)(dy.double(), inside.double()).float()
+        check(door, Case(name, [inside, dy], [want]))
+    y = torch.acosh(x.abs() + 1.5)
+    check(door, Case("AcoshGrad", [y, dy], [(dy / torch.sinh(y.double())).float()]))
+    mish = gradient_of(F.mish)(dy.double(), x.double()).float()
+    check(door, Case("MishGrad", [dy, x, None], [mish]))
+    check(door, Case("PRelu", [x, torch.tensor([0.3])], [F.prelu(x, torch.tensor([0.3]))]))
     leaf, weight = x.clone().requires_grad_(), torch.tensor([0.3], requires_grad=True)
     F.prelu(leaf, weight).backward(dy)
     check(door, Case("PReluGrad", [dy, x, weight.detach()], [leaf.grad, weight.grad]))
