@@ -63,6 +63,11 @@ const Table table{
         .elementwise(),
     Entry(Ge{"Select"}, select),
     Entry(Ge{"ThresholdV2"}, threshold).elementwise(),
+    Entry(Ge{"ThresholdV2D", {"threshold", "value"}},
+          [](const Tensor& x, double limit, double value, const Tensor& y) {
+              call_aclnn("aclnnThreshold", x, limit, value, y);
+          })
+        .elementwise(),
 
     Entry(Ge{"Elu", {"alpha", "scale", "input_scale"}},
           [](const Tensor& x, Number alpha, Number scale, Number input_scale, const Tensor& y) {

@@ -26,6 +26,7 @@ UNARY = {
     "BesselI1e": (torch.special.i1e, -2, 2, (torch.float32,), {}),
     "SquaredRelu": (lambda x: F.relu(x) ** 2, -2, 2, FLOATS, {}),
     "Logit": (lambda x: torch.logit(x, 0.2), 0.05, 0.95, FLOATS, {"eps": 0.2}),
+    "ThresholdV2D": (lambda x: F.threshold(x, 0.5, 2), -3, 3, FLOATS, {"threshold": 0.5, "value": 2.0}),
     "Exp": (torch.exp, -3, 3, FLOATS, {"base": -1.0, "scale": 1.0, "shift": 0.0}),
     "Expm1": (torch.expm1, -2, 2, FLOATS, {}),
     "Log": (torch.log, 0.1, 9, FLOATS, {"base": -1.0, "scale": 1.0, "shift": 0.0}),

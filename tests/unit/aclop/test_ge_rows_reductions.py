@@ -167,6 +167,15 @@ def test_scans(door, name, function, empty, exclusive, reverse, dtype):
     check(door, Case(name + "D", [x], [want], {"axis": 1, **options}))
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_running_logarithms(door, dtype):
+    x = sample((2, 4), -2, 2, dtype)
+    want = x.double().logcumsumexp(1).to(dtype)
+    check(door, Case("CumulativeLogsumexp", [x, scalar(1)], [want], {"exclusive": False, "reverse": False}))
+    back = x.double().flip(1).logcumsumexp(1).flip(1).to(dtype)
+    check(door, Case("CumulativeLogsumexpD", [x], [back], {"axis": 1, "exclusive": False, "reverse": True}))
+
+
 def test_running_extrema(door):
     x = torch.tensor([[1.0, 3.0, 2.0, 5.0]])
     check(door, Case("Cummax", [x], list(x.cummax(1)), {"dim": 1}))
