@@ -46,12 +46,15 @@ std::size_t count_inputs(const Kernel& kernel, std::size_t given_outputs) {
 
 Args input_args(const std::vector<at::Tensor>& given, std::string_view letters) {
     const auto lists = static_cast<std::size_t>(std::ranges::count(letters, 'L'));
-    if (lists > 1) throw Refusal("it has more than one list of inputs, which cannot be told apart");
     const std::size_t single = letters.size() - lists;
+    if (lists > 1 && given.size() != letters.size())
+        throw Refusal(
+            "it has more than one list of inputs, which cannot be told apart unless each has one tensor and every "
+            "other input is given");
     if (lists == 0 && given.size() > single)
         throw Refusal("it takes " + std::to_string(single) + " inputs, was given " +
                       std::to_string(given.size()));
-    const std::size_t listed = given.size() > single ? given.size() - single : 0;
+    const std::size_t listed = lists > 1 ? 1 : given.size() > single ? given.size() - single : 0;
     Args args;
     std::size_t next = 0;
     for (const char letter : letters) {

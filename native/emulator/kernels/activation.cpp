@@ -121,10 +121,8 @@ const Table table{
 
     plain<gelu_tanh>("aclnnGelu", "Gelu"),
     Entry("aclnnGeluV2", gelu_v2).elementwise(),
-    Entry(Ge{"GeluV2", {"approximate"}},
-          [](const Tensor& x, const std::optional<std::string>& approximate, const Tensor& y) {
-              gelu(x, approximate.value_or("none"), y);
-          })
+    Entry(Ge{"GeluV2", {"approximate"}}, [](const Tensor& x, const std::optional<std::string>& approximate,
+                                            const Tensor& y) { gelu(x, approximate.value_or("none"), y); })
         .elementwise(),
     composed("aclnnFastGelu", Ge{"FastGelu"}, [](const Tensor& x) { return x * at::sigmoid(x * kFastGelu); }),
 

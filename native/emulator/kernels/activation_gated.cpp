@@ -28,13 +28,14 @@ void write_halves(const Tensor& out, int64_t dim, const Tensor& first, const Ten
     write(out.narrow(dim, half, half), second);
 }
 
-void swiglu(const Tensor& x, int64_t dim, const Tensor& out) {
-    const Halves halves(x, dim);
+void swiglu(const Tensor& x, std::optional<int64_t> dim, const Tensor& out) {
+    const Halves halves(x, dim.value_or(-1));
     const Tensor gate = at::silu(halves.first);
     fill(out, [&](Tensor& result) { at::mul_out(result, gate, halves.second); });
 }
 
-void swiglu_grad(const Tensor& grad, const Tensor& x, int64_t dim, const Tensor& out) {
+void swiglu_grad(const Tensor& grad, const Tensor& x, std::optional<int64_t> given, const Tensor& out) {
+    const int64_t dim = given.value_or(-1);
     const Halves halves(x, dim);
     const Tensor g = widen(grad);
     write_halves(out, dim, at::silu_backward(g * halves.second, halves.first), g * at::silu(halves.first));
@@ -144,8 +145,8 @@ void clipped_swiglu(const Tensor& x, const std::optional<Tensor>& group_index, i
 
 const Table table{
     Entry("aclnnGlu", Ge{"GLU", {"dim"}},
-          [](const Tensor& self, int64_t dim, const Tensor& out) {
-              fill(out, [&](Tensor& result) { at::glu_out(result, self, dim); });
+          [](const Tensor& self, std::optional<int64_t> dim, const Tensor& out) {
+              fill(out, [&](Tensor& result) { at::glu_out(result, self, dim.value_or(-1)); });
           }),
     Entry("aclnnGluBackward",
           [](const Tensor& grad, const Tensor& self, int64_t dim, const Tensor& out) {

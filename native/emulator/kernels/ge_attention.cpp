@@ -19,9 +19,7 @@ void refuse_start(IntArrayRef given, const char* name) {
     for (const auto value : given)
         TORCH_CHECK(value == 0, name, " is ", value, "; other starts than 0 are not implemented");
 }
-std::optional<Tensor> present(Optional given) {
-    return given && given->numel() > 0 ? given : std::nullopt;
-}
+std::optional<Tensor> present(Optional given) { return given && given->numel() > 0 ? given : std::nullopt; }
 
 AttentionOptions options_of(Real scale, Real keep, Number pre, Number next, int64_t heads,
                             const std::string& layout, Number sparse, Number pse_type, IntArrayRef prefix,
@@ -63,14 +61,9 @@ void forward(const Tensor& query, const Tensor& key, const Tensor& value, Option
     refuse(p_scale, "p_scale");
     refuse_start(q_start, "q_start_idx");
     refuse_start(kv_start, "kv_start_idx");
-    const AttentionInputs in{query,
-                             key,
-                             value,
-                             present(query_rope),
-                             present(key_rope),
-                             present(pse),
-                             present(drop_mask),
-                             present(mask)};
+    const AttentionInputs in{
+        query,        key, value, present(query_rope), present(key_rope), present(pse), present(drop_mask),
+        present(mask)};
     attention_forward(in,
                       options_of(scale, keep, pre, next, heads, layout, sparse, pse_type, prefix, q_lens,
                                  kv_lens, statistics),
@@ -94,14 +87,9 @@ void backward(const Tensor& query, const Tensor& key, const Tensor& value, const
     refuse(sink, "sink");
     refuse_start(q_start, "q_start_idx");
     refuse_start(kv_start, "kv_start_idx");
-    const AttentionInputs in{query,
-                             key,
-                             value,
-                             present(query_rope),
-                             present(key_rope),
-                             present(pse),
-                             present(drop_mask),
-                             present(mask)};
+    const AttentionInputs in{
+        query,        key, value, present(query_rope), present(key_rope), present(pse), present(drop_mask),
+        present(mask)};
     const bool roped = in.query_rope.has_value(), biased = in.pse.has_value();
     const AttentionGradients gradients{dq,
                                        dk,

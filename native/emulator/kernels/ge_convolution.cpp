@@ -96,27 +96,23 @@ const Table table{
     {Ge{"Conv3D", {"strides", "pads", "dilations", "groups", "data_format=NCDHW", "offset_x?=0"}}, forward},
     {Ge{"DepthwiseConv2D", {"strides", "dilations", "pads", "data_format=NCHW", "offset_x?=0"}},
      [](const Tensor& x, const Tensor& filter, Bias bias, Bias offset, IntArrayRef strides,
-        IntArrayRef dilations, IntArrayRef pads, const Tensor& y) {
-         forward(x, filter, bias, offset, strides, pads, dilations, x.size(1), y);
-     }},
+        IntArrayRef dilations, IntArrayRef pads,
+        const Tensor& y) { forward(x, filter, bias, offset, strides, pads, dilations, x.size(1), y); }},
     {Ge{"Conv2DTranspose",
         {"strides", "pads", "dilations", "groups", "output_padding", "data_format=NCHW", "offset_x?=0"}},
      transposed},
     {Ge{"Conv3DTranspose",
         {"strides", "pads", "dilations", "groups", "output_padding", "data_format=NCDHW", "offset_x?=0"}},
      transposed},
-    {Ge{"Conv2DBackpropInputD",
-        {"input_size", "strides", "pads", "dilations", "groups", "data_format=NCHW"}},
+    {Ge{"Conv2DBackpropInputD", {"input_size", "strides", "pads", "dilations", "groups", "data_format=NCHW"}},
      [](const Tensor& filter, const Tensor& grad, IntArrayRef size, IntArrayRef strides, IntArrayRef pads,
-        IntArrayRef dilations, std::optional<int64_t> groups, const Tensor& y) {
-         input_gradient(size, filter, grad, strides, pads, dilations, groups, y);
-     }},
+        IntArrayRef dilations, std::optional<int64_t> groups,
+        const Tensor& y) { input_gradient(size, filter, grad, strides, pads, dilations, groups, y); }},
     {Ge{"Conv2DBackpropFilterD",
         {"filter_size", "strides", "pads", "dilations", "groups", "data_format=NCHW"}},
      [](const Tensor& x, const Tensor& grad, IntArrayRef size, IntArrayRef strides, IntArrayRef pads,
-        IntArrayRef dilations, std::optional<int64_t> groups, const Tensor& y) {
-         filter_gradient(x, size, grad, strides, pads, dilations, groups, y);
-     }},
+        IntArrayRef dilations, std::optional<int64_t> groups,
+        const Tensor& y) { filter_gradient(x, size, grad, strides, pads, dilations, groups, y); }},
     {Ge{"Conv2DBackpropInput", {"strides", "pads", "dilations", "groups", "data_format=NCHW"}},
      input_gradient},
     {Ge{"Conv3DBackpropInput", {"strides", "pads", "dilations", "groups", "data_format=NCDHW"}},

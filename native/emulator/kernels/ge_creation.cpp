@@ -32,8 +32,8 @@ void diag(const Tensor& x, const Tensor& y) {
 }
 void diag_part(const Tensor& x, const Tensor& y) {
     const auto half = x.dim() / 2;
-    TORCH_CHECK(x.dim() % 2 == 0 && x.sizes().slice(0, half) == x.sizes().slice(half),
-                "x has shape ", x.sizes(), ", its first half must be its second");
+    TORCH_CHECK(x.dim() % 2 == 0 && x.sizes().slice(0, half) == x.sizes().slice(half), "x has shape ",
+                x.sizes(), ", its first half must be its second");
     const auto side = c10::multiply_integers(x.sizes().slice(0, half));
     write(y, x.reshape({side, side}).diagonal().reshape(x.sizes().slice(0, half)));
 }
@@ -65,7 +65,8 @@ void normal(const Tensor& y, const RandomState& from) {
 const Table table{
     {Ge{"Fill"}, [](IntArrayRef, const Tensor& value, const Tensor& y) { fill_with(value, y); }},
     {Ge{"FillD", {"dims"}}, [](const Tensor& value, IntArrayRef, const Tensor& y) { fill_with(value, y); }},
-    {Ge{"FillV2"}, [](const Tensor& x, const Tensor& value, const Tensor& y) {
+    {Ge{"FillV2"},
+     [](const Tensor& x, const Tensor& value, const Tensor& y) {
          fill_with(value, x);
          fill_with(value, y);
      }},
@@ -77,16 +78,13 @@ const Table table{
      [](const Tensor&, double start, double limit, double delta, const Tensor& y) {
          range(start, limit, delta, false, y);
      }},
-    {Ge{"LinSpace"},
-     [](const Scalar& start, const Scalar& stop, int64_t count, const Tensor& y) {
-         call_aclnn("aclnnLinspace", start, stop, count, y);
-     }},
+    {Ge{"LinSpace"}, [](const Scalar& start, const Scalar& stop, int64_t count,
+                        const Tensor& y) { call_aclnn("aclnnLinspace", start, stop, count, y); }},
     {Ge{"Eye", {"num_rows", "num_columns", "batch_shape", "dtype"}}, eye},
     {Ge{"Diag"}, diag},
     {Ge{"DiagPart"}, diag_part},
     {Ge{"MatrixDiag"}, [](const Tensor& x, const Tensor& y) { write(y, at::diag_embed(x)); }},
-    {Ge{"MatrixDiagPart"},
-     [](const Tensor& x, const Tensor& y) { write(y, x.diagonal(0, -2, -1)); }},
+    {Ge{"MatrixDiagPart"}, [](const Tensor& x, const Tensor& y) { write(y, x.diagonal(0, -2, -1)); }},
 
     {Ge{"RandomUniform", {"dtype", "seed", "seed2"}},
      [](IntArrayRef, Type, Number seed, Number seed2, const Tensor& y) {

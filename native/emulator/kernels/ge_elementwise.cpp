@@ -51,6 +51,8 @@ const Table table{
     Entry(Ge{"Adds", {"value"}},
           [](const Tensor& x, double value, const Tensor& y) { write(y, widen(x) + constant(x, value)); })
         .elementwise(),
+    Entry(Ge{"Fills", {"value"}}, [](const Tensor&, double value, const Tensor& y) { y.fill_(value); })
+        .elementwise(),
     Entry(Ge{"Axpy", {"alpha"}},
           [](const Tensor& x1, const Tensor& x2, double alpha, const Tensor& y) {
               write(y, widen(x1) + widen(x2) * constant(x2, alpha));
@@ -61,16 +63,19 @@ const Table table{
         .elementwise(),
     Entry(Ge{"Select"}, select),
     Entry(Ge{"ThresholdV2"}, threshold).elementwise(),
+    Entry(Ge{"ThresholdV2D", {"threshold", "value"}},
+          [](const Tensor& x, double limit, double value, const Tensor& y) {
+              call_aclnn("aclnnThreshold", x, limit, value, y);
+          })
+        .elementwise(),
 
     Entry(Ge{"Elu", {"alpha", "scale", "input_scale"}},
           [](const Tensor& x, Number alpha, Number scale, Number input_scale, const Tensor& y) {
               call_aclnn("aclnnElu", x, alpha.value_or(1), scale.value_or(1), input_scale.value_or(1), y);
           })
         .elementwise(),
-    Entry(Ge{"CeluV2", {"alpha"}},
-          [](const Tensor& x, Number alpha, const Tensor& y) {
-              call_aclnn("aclnnCelu", x, alpha.value_or(1), y);
-          })
+    Entry(Ge{"CeluV2", {"alpha"}}, [](const Tensor& x, Number alpha,
+                                      const Tensor& y) { call_aclnn("aclnnCelu", x, alpha.value_or(1), y); })
         .elementwise(),
     Entry(Ge{"LeakyRelu", {"negative_slope"}},
           [](const Tensor& x, Number slope, const Tensor& y) {
@@ -99,10 +104,8 @@ const Table table{
           [](const Tensor& x, std::optional<ScalarType>, const Tensor& y) { write(y, at::real(x)); }),
     Entry(Ge{"Imag", {"Tout"}},
           [](const Tensor& x, std::optional<ScalarType>, const Tensor& y) { write(y, at::imag(x)); }),
-    Entry(Ge{"Complex", {"Tout"}},
-          [](const Tensor& real, const Tensor& imag, std::optional<ScalarType>, const Tensor& y) {
-              write(y, at::complex(real, imag));
-          }),
+    Entry(Ge{"Complex", {"Tout"}}, [](const Tensor& real, const Tensor& imag, std::optional<ScalarType>,
+                                      const Tensor& y) { write(y, at::complex(real, imag)); }),
 };
 
 }  // namespace

@@ -70,8 +70,7 @@ void bias_add_grad(const Tensor& x, const std::optional<std::string>& format, co
 }
 
 const Table table{
-    gated("Relu6Grad",
-          [](const Tensor& x) { return at::logical_and(x > 0, x < 6); }),
+    gated("Relu6Grad", [](const Tensor& x) { return at::logical_and(x > 0, x < 6); }),
     Entry(Ge{"ThresholdGradV2D", {"threshold"}},
           [](const Tensor& gradients, const Tensor& features, double threshold, const Tensor& out) {
               call_aclnn("aclnnThresholdBackward", gradients, features, threshold, out);
@@ -83,6 +82,16 @@ const Table table{
           })
         .elementwise(),
     Entry(Ge{"HardSigmoidGrad", {"alpha", "beta"}}, hard_sigmoid).elementwise(),
+    Entry(Ge{"HardShrinkGrad", {"lambd"}},
+          [](const Tensor& gradients, const Tensor& features, Number lambd, const Tensor& out) {
+              call_aclnn("aclnnHardshrinkBackward", gradients, features, lambd.value_or(0.5), out);
+          })
+        .elementwise(),
+    Entry(Ge{"SoftShrinkGrad", {"lambd"}},
+          [](const Tensor& grad, const Tensor& x, Number lambd, const Tensor& out) {
+              call_aclnn("aclnnSoftshrinkBackward", grad, x, lambd.value_or(0.5), out);
+          })
+        .elementwise(),
     Entry(Ge{"EluGrad"},
           [](const Tensor& grads, const Tensor& activations, const Tensor& y) {
               call_aclnn("aclnnEluBackward", grads, 1.0, 1.0, 1.0, true, activations, y);

@@ -102,8 +102,8 @@ void index_v1(const Tensor& x, IntArrayRef sizes, const std::optional<Tensor>&,
 
 // Ids below 0 count nowhere.
 void segment_sum(const Tensor& x, const Tensor& ids, int64_t segments, const Tensor& y) {
-    TORCH_CHECK(ids.dim() <= x.dim() && x.sizes().slice(0, ids.dim()) == ids.sizes(), "segment_ids has shape ",
-                ids.sizes(), ", it must be the first dimensions of x ", x.sizes());
+    TORCH_CHECK(ids.dim() <= x.dim() && x.sizes().slice(0, ids.dim()) == ids.sizes(),
+                "segment_ids has shape ", ids.sizes(), ", it must be the first dimensions of x ", x.sizes());
     TORCH_CHECK(y.dim() > 0 && y.size(0) == segments, "num_segments is ", segments, ", the output has shape ",
                 y.sizes());
     const auto flat = ids.to(at::kLong).reshape({-1});
@@ -144,10 +144,8 @@ const Table table{
          call_aclnn("aclnnGatherNd", x, indices, negative.value_or(false), y);
      }},
     {Ge{"GatherElements", {"dim"}}, gather_elements},
-    {Ge{"GatherD", {"dim"}},
-     [](const Tensor& x, int64_t dim, const Tensor& index, Number, const Tensor& y) {
-         gather_elements(x, index, dim, y);
-     }},
+    {Ge{"GatherD", {"dim"}}, [](const Tensor& x, int64_t dim, const Tensor& index, Number,
+                                const Tensor& y) { gather_elements(x, index, dim, y); }},
     {Ge{"IndexByTensor", {"indices_mask"}}, index_by_tensor},
     {Ge{"Index"}, index_v1},
 
@@ -162,14 +160,21 @@ const Table table{
          start_from(x, y);
          call_aclnn("aclnnTfScatterAdd", y, indices, updates);
      }},
+    {Ge{"TensorScatterSub"},
+     [](const Tensor& x, const Tensor& indices, const Tensor& updates, const Tensor& y) {
+         start_from(x, y);
+         call_aclnn("aclnnTfScatterAdd", y, indices, -updates);
+     }},
+    {Ge{"IndexAdd", {"axis"}},
+     [](const Tensor& var, const Tensor& indices, const Tensor& updates, Number axis, const Tensor& out) {
+         call_aclnn("aclnnIndexAdd", var, axis.value_or(0), indices, updates, Scalar(1), out);
+     }},
     {Ge{"InplaceUpdate"}, inplace_update},
     {Ge{"InplaceAdd"}, inplace_add},
     {Ge{"InplaceSub"}, inplace_sub},
 
-    {Ge{"MaskedSelect"},
-     [](const Tensor& x, const Tensor& mask, const DynamicOutput& y) {
-         call_aclnn("aclnnMaskedSelect", x, mask, y);
-     }},
+    {Ge{"MaskedSelect"}, [](const Tensor& x, const Tensor& mask,
+                            const DynamicOutput& y) { call_aclnn("aclnnMaskedSelect", x, mask, y); }},
     {Ge{"MaskedScatter"}, masked_scatter},
     {Ge{"NonZero", {"transpose", "dtype"}},
      [](const Tensor& x, Flag transpose, std::optional<ScalarType>, const DynamicOutput& y) {
@@ -178,6 +183,10 @@ const Table table{
     {Ge{"Where"}, [](const Tensor& x, const DynamicOutput& y) { call_aclnn("aclnnNonzero", x, y); }},
     {Ge{"OneHot", {"axis"}},
      [](const Tensor& x, int64_t depth, const Tensor& on, const Tensor& off, Number axis, const Tensor& y) {
+         call_aclnn("aclnnOneHot", x, depth, on, off, axis.value_or(-1), y);
+     }},
+    {Ge{"OneHotD", {"depth", "axis"}},
+     [](const Tensor& x, const Tensor& on, const Tensor& off, int64_t depth, Number axis, const Tensor& y) {
          call_aclnn("aclnnOneHot", x, depth, on, off, axis.value_or(-1), y);
      }},
     {Ge{"EmbeddingDenseGrad", {"num_weights", "padding_idx", "scale_grad_by_freq"}},
@@ -191,10 +200,8 @@ const Table table{
          call_aclnn("aclnnIndexFill", x, dim, indices, only_element(value, "val"), y);
      }},
     // assist1 is 0 at the filled places and 1 elsewhere, assist2 the value there and 0 elsewhere.
-    Entry(Ge{"IndexFillD", {"dim"}},
-          [](const Tensor& x, const Tensor& assist1, const Tensor& assist2, Number, const Tensor& y) {
-              write(y, x * assist1 + assist2);
-          })
+    Entry(Ge{"IndexFillD", {"dim"}}, [](const Tensor& x, const Tensor& assist1, const Tensor& assist2, Number,
+                                        const Tensor& y) { write(y, x * assist1 + assist2); })
         .elementwise(),
     {Ge{"SearchSorted", {"dtype", "right"}},
      [](const Tensor& sequence, const Tensor& values, const std::optional<Tensor>& sorter,
@@ -204,8 +211,9 @@ const Table table{
      }},
     {Ge{"Bincount"}, bincount},
     {Ge{"UnsortedSegmentSum", {"is_preprocessed", "check_ids"}},
-     [](const Tensor& x, const Tensor& ids, int64_t segments, Flag, Flag,
-        const Tensor& y) { segment_sum(x, ids, segments, y); }},
+     [](const Tensor& x, const Tensor& ids, int64_t segments, Flag, Flag, const Tensor& y) {
+         segment_sum(x, ids, segments, y);
+     }},
     {Ge{"UnsortedSegmentSumD", {"num_segments"}}, segment_sum},
 };
 

@@ -23,8 +23,8 @@ Tensor heads_first(const Tensor& x, const std::string& layout, int64_t heads) {
     if (layout == "BSND") return x.transpose(1, 2);
     TORCH_CHECK(layout == "BSH", "input_layout is ", layout,
                 "; the host emulator implements BSH, BSND, BNSD and BNSD_BSND");
-    TORCH_CHECK(x.dim() == 3 && x.size(2) % heads == 0, "a tensor of layout BSH has shape ", x.sizes(), " for ",
-                heads, " heads");
+    TORCH_CHECK(x.dim() == 3 && x.size(2) % heads == 0, "a tensor of layout BSH has shape ", x.sizes(),
+                " for ", heads, " heads");
     return x.view({x.size(0), x.size(1), heads, x.size(2) / heads}).transpose(1, 2);
 }
 
@@ -69,9 +69,11 @@ std::optional<Tensor> mask_of(Optional mask, const Tensor& query) {
     if (!mask || mask->numel() == 0) return std::nullopt;
     if (mask->dim() == 4) return mask;
     if (mask->dim() == 3) return mask->unsqueeze(1);
-    TORCH_CHECK(mask->dim() == 2, "atten_mask has shape ", mask->sizes(), ", two to four dimensions are needed");
+    TORCH_CHECK(mask->dim() == 2, "atten_mask has shape ", mask->sizes(),
+                ", two to four dimensions are needed");
     const bool by_entry = query.size(2) == 1 && mask->size(0) == query.size(0);
-    return by_entry ? mask->view({-1, 1, 1, mask->size(1)}) : mask->view({1, 1, mask->size(0), mask->size(1)});
+    return by_entry ? mask->view({-1, 1, 1, mask->size(1)})
+                    : mask->view({1, 1, mask->size(0), mask->size(1)});
 }
 
 Tensor entry_of(const Tensor& x, int64_t entry) { return x.size(0) == 1 ? x : x.narrow(0, entry, 1); }
@@ -115,8 +117,7 @@ void attend(const Tensor& given_query, List keys, List values, Optional pse, Opt
         in.query = query.narrow(0, entry, 1).narrow(2, 0, rows);
         in.key = key.of(entry, columns).narrow(2, 0, columns);
         in.value = value.of(entry, columns).narrow(2, 0, columns);
-        if (pse && pse->numel() > 0)
-            in.pse = entry_of(*pse, entry).slice(2, 0, rows).slice(3, 0, columns);
+        if (pse && pse->numel() > 0) in.pse = entry_of(*pse, entry).slice(2, 0, rows).slice(3, 0, columns);
         if (mask) {
             const bool whole = options.sparse_mode < 2;  // else the triangle that fits any length
             in.mask = entry_of(*mask, entry);
@@ -155,15 +156,15 @@ AttentionOptions options_of(int64_t heads, Real scale, Number pre, Number next, 
 
 void prompt(const Tensor& query, const Tensor& key, const Tensor& value, Optional pse, Optional mask,
             IntArrayRef lengths, IntArrayRef kv_lengths, Optional deq1, Optional quant1, Optional deq2,
-            Optional quant2, Optional offset2, int64_t heads, Real scale, Number pre, Number next, Text layout,
-            Number kv_heads, Number sparse, Number, const Tensor& out) {
+            Optional quant2, Optional offset2, int64_t heads, Real scale, Number pre, Number next,
+            Text layout, Number kv_heads, Number sparse, Number, const Tensor& out) {
     refuse({{"deq_scale1", &deq1},
             {"quant_scale1", &quant1},
             {"deq_scale2", &deq2},
             {"quant_scale2", &quant2},
             {"quant_offset2", &offset2}});
-    const Call call{options_of(heads, scale, pre, next.value_or(0), layout, sparse), kv_heads, {lengths},
-                    {kv_lengths}};
+    const Call call{
+        options_of(heads, scale, pre, next.value_or(0), layout, sparse), kv_heads, {lengths}, {kv_lengths}};
     attend(query, {key}, {value}, pse, mask, std::nullopt, call, out, std::nullopt);
 }
 

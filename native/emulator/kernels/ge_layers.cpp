@@ -73,8 +73,10 @@ void add_softmax_dropout_grad(const Tensor& grad, const Tensor& mask, const Tens
 
 const Table table{
     // tanhx is what the forward pass may have kept: it is a function of x.
-    Entry(Ge{"MishGrad"}, [](const Tensor& grad, const Tensor& x, std::optional<Tensor>,
-                             const Tensor& x_grad) { write(x_grad, at::mish_backward(widen(grad), widen(x))); })
+    Entry(Ge{"MishGrad"},
+          [](const Tensor& grad, const Tensor& x, std::optional<Tensor>, const Tensor& x_grad) {
+              write(x_grad, at::mish_backward(widen(grad), widen(x)));
+          })
         .elementwise(),
     Entry(Ge{"Swish", {"scale"}}, swish).elementwise(),
     Entry(Ge{"SwishGrad", {"scale"}}, swish_grad).elementwise(),

@@ -26,8 +26,7 @@ Entry loss(const char* type, const char* aclnn) {
     return {Ge{type, {"reduction"}},
             [aclnn](const Tensor& predict, const Tensor& target, Text reduction, const Tensor& y) {
                 const auto number = number_of(reduction);
-                into(y, number,
-                     [&](const Tensor& out) { call_aclnn(aclnn, predict, target, number, out); });
+                into(y, number, [&](const Tensor& out) { call_aclnn(aclnn, predict, target, number, out); });
             }};
 }
 
@@ -44,9 +43,8 @@ void sparse_softmax(const Tensor& features, const Tensor& labels, const Tensor& 
 void kl_div(const Tensor& x, const Tensor& target, const std::string& reduction, const Tensor& y) {
     if (reduction != "batchmean") {
         const auto number = number_of(reduction);
-        return into(y, number, [&](const Tensor& out) {
-            call_aclnn("aclnnKlDiv", x, target, number, false, out);
-        });
+        return into(y, number,
+                    [&](const Tensor& out) { call_aclnn("aclnnKlDiv", x, target, number, false, out); });
     }
     TORCH_CHECK(x.dim() > 0, "batchmean needs a batch dimension");
     const auto total = at::kl_div(widen(x), widen(target), at::Reduction::Sum, false);
@@ -55,8 +53,8 @@ void kl_div(const Tensor& x, const Tensor& target, const std::string& reduction,
 
 const Table table{
     {Ge{"NLLLoss", {"reduction", "ignore_index"}},
-     [](const Tensor& x, const Tensor& target, Optional weight, Text reduction,
-        std::optional<int64_t> ignore, const Tensor& y, const Tensor& total) {
+     [](const Tensor& x, const Tensor& target, Optional weight, Text reduction, std::optional<int64_t> ignore,
+        const Tensor& y, const Tensor& total) {
          const auto number = number_of(reduction);
          into(y, number, [&](const Tensor& out) {
              call_aclnn("aclnnNLLLoss", x, target, weight, number, ignore.value_or(-100), out, total);
@@ -104,8 +102,8 @@ const Table table{
      [](const Tensor& x, const Tensor& target, const Tensor& grad, Optional weight, Text reduction,
         const Tensor& out) {
          const auto number = number_of(reduction);
-         call_aclnn("aclnnBinaryCrossEntropyBackward", number == 0 ? grad : grad.reshape({}), x, target, weight,
-                    number, out);
+         call_aclnn("aclnnBinaryCrossEntropyBackward", number == 0 ? grad : grad.reshape({}), x, target,
+                    weight, number, out);
      }},
     loss("MseLoss", "aclnnMseLoss"),
     {Ge{"MseLossGrad", {"reduction"}},
@@ -120,6 +118,13 @@ const Table table{
              call_aclnn("aclnnSmoothL1Loss", predict, label, number, sigma.value_or(1), out);
          });
      }},
+    {Ge{"SmoothL1LossGradV2", {"sigma", "reduction"}},
+     [](const Tensor& predict, const Tensor& label, const Tensor& dout, std::optional<double> sigma,
+        Text reduction, const Tensor& gradient) {
+         call_aclnn("aclnnSmoothL1LossBackward", dout, predict, label, number_of(reduction),
+                    sigma.value_or(1), gradient);
+     }},
+    loss("SoftMarginLoss", "aclnnSoftMarginLoss"),
     {Ge{"KLDiv", {"reduction"}}, kl_div},
 };
 

@@ -41,9 +41,8 @@ const Table table{
     {Ge{"MatMulV2", {"transpose_x1", "transpose_x2", "offset_x?=0"}}, product_v2},
     {Ge{"MatMulV3", {"transpose_x1", "transpose_x2", "offset_x?=0", "opImplMode"}},
      [](const Tensor& x1, const Tensor& x2, Optional bias, Optional offset, Flag transpose1, Flag transpose2,
-        std::optional<int64_t>, const Tensor& y) {
-         product_v2(x1, x2, bias, offset, transpose1, transpose2, y);
-     }},
+        std::optional<int64_t>,
+        const Tensor& y) { product_v2(x1, x2, bias, offset, transpose1, transpose2, y); }},
     {Ge{"BatchMatMul", {"adj_x1", "adj_x2"}},
      [](const Tensor& x1, const Tensor& x2, Flag transpose1, Flag transpose2, const Tensor& y) {
          product(x1, x2, std::nullopt, transpose1, transpose2, y);
@@ -54,9 +53,8 @@ const Table table{
         Flag, const Tensor& y) { product_v2(x1, x2, bias, offset, transpose1, transpose2, y); }},
     {Ge{"FusedMatMul", {"transpose_x1", "transpose_x2", "enable_hf32", "fused_op_type", "inner_precise"}},
      [](const Tensor& x1, const Tensor& x2, Optional bias, Optional x3, Flag transpose1, Flag transpose2,
-        Flag, const std::string& op, std::optional<int64_t>, const Tensor& y) {
-         fused(x1, x2, bias, x3, transpose1, transpose2, op, y);
-     }},
+        Flag, const std::string& op, std::optional<int64_t>,
+        const Tensor& y) { fused(x1, x2, bias, x3, transpose1, transpose2, op, y); }},
     {Ge{"TransposeBatchMatMul", {"perm_x1", "perm_x2", "perm_y", "enable_hf32", "batch_split_factor"}},
      [](const Tensor& x1, const Tensor& x2, Optional bias, Optional scale, IntArrayRef perm1,
         IntArrayRef perm2, IntArrayRef perm_y, Flag, std::optional<int64_t> split, const Tensor& y) {
@@ -73,7 +71,8 @@ const Table table{
      [](const Tensor& x, Flag adjoint, const Tensor& y) {
          call_aclnn("aclnnInverse", adjoint.value_or(false) ? x.mH() : x, y);
      }},
-    {Ge{"Cholesky"}, [](const Tensor& x, const Tensor& y) { call_aclnn("aclnnLinalgCholesky", x, false, y); }},
+    {Ge{"Cholesky"},
+     [](const Tensor& x, const Tensor& y) { call_aclnn("aclnnLinalgCholesky", x, false, y); }},
     {Ge{"MatrixTriangularSolve", {"lower", "adjoint"}}, triangular_solve},
 };
 

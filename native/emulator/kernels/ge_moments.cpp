@@ -15,11 +15,10 @@ std::vector<int64_t> dims_of(const Tensor& x, IntArrayRef given) {
 }
 
 // The older forms say only whether one is taken off the count.
-int64_t correction(Flag unbiased, Number given) {
-    return unbiased.value_or(true) ? given.value_or(1) : 0;
-}
+int64_t correction(Flag unbiased, Number given) { return unbiased.value_or(true) ? given.value_or(1) : 0; }
 
-// The variance about a mean that the caller computed; the mean has x's shape, or 1 for the reduced dimensions.
+// The variance about a mean that the caller computed; the mean has x's shape, or 1 for the reduced
+// dimensions.
 Tensor variance_about(const Tensor& x, const Tensor& mean, IntArrayRef given, int64_t off, bool keep) {
     const auto wide = widen(x);
     const auto dims = dims_of(x, given);
@@ -45,6 +44,12 @@ const Table table{
      [](const Tensor& x, IntArrayRef dim, Number off, Flag keep, Flag, const Tensor& std,
         const std::optional<Tensor>& mean) {
          call_aclnn("aclnnStd", x, dim, off.value_or(1), keep.value_or(false), std);
+         if (mean && mean->numel() > 0) write_mean(x, dim, keep.value_or(false), *mean);
+     }},
+    {Ge{"ReduceVar", {"dim", "correction", "keepdim", "is_mean_out"}},
+     [](const Tensor& x, IntArrayRef dim, Number off, Flag keep, Flag, const Tensor& var,
+        const std::optional<Tensor>& mean) {
+         call_aclnn("aclnnVarCorrection", x, dim, off.value_or(1), keep.value_or(false), var);
          if (mean && mean->numel() > 0) write_mean(x, dim, keep.value_or(false), *mean);
      }},
     {Ge{"ReduceStdWithMean", {"dim", "unbiased", "keepdim", "invert?=false", "epsilon", "correction"}},

@@ -45,6 +45,8 @@ void scatter_along(const Tensor& var, const Tensor& indices, const Tensor& updat
     write(y, at::scatter(var, dim, places, values.to(var.scalar_type())));
 }
 
+void broadcast(const Tensor& x, IntArrayRef shape, const Tensor& y) { write(y, x.expand(shape)); }
+void expand(const Tensor& x, IntArrayRef, const Tensor& y) { write(y, x.expand(y.sizes())); }
 void permute(const Tensor& x, IntArrayRef perm, const Tensor& y) { write(y, x.permute(perm)); }
 void tile(const Tensor& x, IntArrayRef multiples, const Tensor& y) { write(y, x.repeat(multiples)); }
 
@@ -56,16 +58,19 @@ void view_copy(const Tensor& dst, IntArrayRef dst_size, IntArrayRef dst_stride, 
 }
 
 const Table table{
-    {Ge{"BroadcastTo"},
-     [](const Tensor& x, IntArrayRef shape, const Tensor& y) { write(y, x.expand(shape)); }},
+    {Ge{"BroadcastTo"}, broadcast},
+    {Ge{"BroadcastToD", {"shape"}}, broadcast},
     // The shape may itself be broadcast against x: the output has the shape of both.
-    {Ge{"Expand"}, [](const Tensor& x, IntArrayRef, const Tensor& y) { write(y, x.expand(y.sizes())); }},
+    {Ge{"Expand"}, expand},
+    {Ge{"ExpandD", {"shape"}}, expand},
     {Ge{"Transpose"}, permute},
     {Ge{"TransposeD", {"perm"}}, permute},
     {Ge{"Permute", {"order"}}, permute},
     {Ge{"Tile"}, tile},
     {Ge{"TileD", {"multiples"}}, tile},
     {Ge{"Slice"}, slice},
+    {Ge{"SliceD", {"offsets", "size"}}, slice},
+    {Ge{"SliceDV2", {"size"}}, slice},
     {Ge{"AsStrided"}, [](const Tensor& x, IntArrayRef size, IntArrayRef stride, int64_t offset,
                          const Tensor& y) { write(y, x.as_strided(size, stride, offset)); }},
     {Ge{"ViewCopy"}, view_copy},

@@ -32,7 +32,8 @@ void layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, std::o
     TORCH_CHECK(at::maybe_wrap_dim(params_axis.value_or(0), x.dim()) == axis,
                 "begin_params_axis must be begin_norm_axis, got ", params_axis.value_or(0), " and ", axis);
     const auto rstd = statistic(x, mean.sizes());
-    call_aclnn("aclnnLayerNorm", x, x.sizes().slice(axis), gamma, beta, epsilon.value_or(1e-7), y, mean, rstd);
+    call_aclnn("aclnnLayerNorm", x, x.sizes().slice(axis), gamma, beta, epsilon.value_or(1e-7), y, mean,
+               rstd);
     std::vector<int64_t> dims;
     for (auto dim = axis; dim < x.dim(); ++dim) dims.push_back(dim);
     write_reshaped(variance, at::var(widen(x), IntArrayRef(dims), Scalar(0), true));
@@ -134,8 +135,8 @@ void batch_norm_grad(const Tensor& dy, const Tensor& x, const Tensor& weight, co
 
 void infer(const Tensor& x, const Tensor& scale, const Tensor& offset, const Tensor& mean,
            const Tensor& variance, double epsilon, const Tensor& y) {
-    call_aclnn("aclnnBatchNorm", x, flat(scale), flat(offset), flat(mean), flat(variance), false, 0.0, epsilon,
-               y, std::nullopt, std::nullopt);
+    call_aclnn("aclnnBatchNorm", x, flat(scale), flat(offset), flat(mean), flat(variance), false, 0.0,
+               epsilon, y, std::nullopt, std::nullopt);
 }
 
 void training_reduce(const Tensor& x, const Tensor& sum, const Tensor& square_sum) {
@@ -211,9 +212,8 @@ const Table table{
     {Ge{"GroupNorm", {"num_groups", "eps", "data_format?=NCHW", "is_training?=true"}}, group_norm_v1},
     {Ge{"GroupNormV2", {"num_groups", "eps", "data_format?=NCHW|NHWC", "is_training?=true"}},
      [](const Tensor& x, const Tensor& gamma, const Tensor& beta, int64_t groups, Number eps, const Tensor& y,
-        const Tensor& mean, const Tensor& rstd) {
-         group_norm(x, gamma, beta, groups, eps.value_or(1e-5), y, mean, rstd);
-     }},
+        const Tensor& mean,
+        const Tensor& rstd) { group_norm(x, gamma, beta, groups, eps.value_or(1e-5), y, mean, rstd); }},
     {Ge{"GroupNormGrad",
         {"num_groups", "dx_is_require", "dgamma_is_require", "dbeta_is_require", "data_format?=NCHW"}},
      group_norm_grad},

@@ -92,9 +92,8 @@ void max_pool_grad(const Tensor& x, const Tensor&, const Tensor& grad, IntArrayR
     const auto padded = at::constant_pad_nd(widen(by.format.to_nchw(x)), by.constant_pad(), lowest(x));
     const auto places =
         std::get<1>(at::max_pool2d_with_indices(padded, by.kernel, by.stride, {0, 0}, {1, 1}, false));
-    const auto dx =
-        at::max_pool2d_with_indices_backward(widen(by.format.to_nchw(grad)), padded, by.kernel, by.stride,
-                                             {0, 0}, {1, 1}, false, places);
+    const auto dx = at::max_pool2d_with_indices_backward(widen(by.format.to_nchw(grad)), padded, by.kernel,
+                                                         by.stride, {0, 0}, {1, 1}, false, places);
     write(y, by.format.from_nchw(by.crop(dx)));
 }
 
@@ -105,8 +104,8 @@ void avg_pool(const Tensor& x, const Window& by, bool ceil, bool exclusive, int6
     const auto plane = widen(by.format.to_nchw(x));
     const auto count = divisor == 0 ? std::nullopt : std::optional<int64_t>(divisor);
     if (by.even()) {
-        return write(y, by.format.from_nchw(at::avg_pool2d(plane, by.kernel, by.stride, by.before, ceil,
-                                                           !exclusive, count)));
+        return write(y, by.format.from_nchw(
+                            at::avg_pool2d(plane, by.kernel, by.stride, by.before, ceil, !exclusive, count)));
     }
     const auto pool = [&](const Tensor& of, std::optional<int64_t> over) {
         return at::avg_pool2d(at::constant_pad_nd(of, by.constant_pad()), by.kernel, by.stride, {0, 0}, false,
@@ -126,8 +125,7 @@ Tensor avg_pool_gradient(const Tensor& grad, const Tensor& like, const Window& b
     }
     const auto ones = at::constant_pad_nd(at::ones_like(plane), by.constant_pad());
     const bool counted = exclusive && !count;
-    const auto share =
-        counted ? up / at::avg_pool2d(ones, by.kernel, by.stride, {0, 0}, false, true, 1) : up;
+    const auto share = counted ? up / at::avg_pool2d(ones, by.kernel, by.stride, {0, 0}, false, true, 1) : up;
     return by.crop(at::avg_pool2d_backward(share, ones, by.kernel, by.stride, {0, 0}, false, true,
                                            counted ? std::optional<int64_t>(1) : count));
 }
@@ -142,7 +140,8 @@ void avg_pool_grad(IntArrayRef shape, const Tensor& grad, IntArrayRef ksize, Int
 
 // V1 and V2 write a window as [1, height, width, 1] whatever the layout; V3 writes height and width.
 Ints middle(IntArrayRef values, const char* name) {
-    TORCH_CHECK(values.size() == 4 || values.size() == 2, name, " is ", values, ", two or four values are needed");
+    TORCH_CHECK(values.size() == 4 || values.size() == 2, name, " is ", values,
+                ", two or four values are needed");
     return values.size() == 4 ? Ints{values[1], values[2]} : values.vec();
 }
 
@@ -150,7 +149,8 @@ Ints middle(IntArrayRef values, const char* name) {
 void max_pool_with_argmax(const Tensor& x, IntArrayRef ksize, IntArrayRef strides, IntArrayRef pads, Number,
                           IntArrayRef dilation, Flag ceil, const Tensor& y, const Tensor& argmax) {
     const auto kernel = middle(ksize, "ksize"), stride = middle(strides, "strides"),
-               padding = middle(pads, "pads"), apart = dilation.empty() ? Ints{1, 1} : middle(dilation, "dilation");
+               padding = middle(pads, "pads"),
+               apart = dilation.empty() ? Ints{1, 1} : middle(dilation, "dilation");
     call_aclnn("aclnnMaxPool2dWithMask", x, IntArrayRef(kernel), IntArrayRef(stride), IntArrayRef(padding),
                IntArrayRef(apart), ceil.value_or(false), y, argmax);
 }
@@ -158,7 +158,8 @@ void max_pool_with_argmax_grad(const Tensor& x, const Tensor& grad, const Tensor
                                IntArrayRef strides, IntArrayRef pads, Number, IntArrayRef dilation, Flag ceil,
                                const Tensor& y) {
     const auto kernel = middle(ksize, "ksize"), stride = middle(strides, "strides"),
-               padding = middle(pads, "pads"), apart = dilation.empty() ? Ints{1, 1} : middle(dilation, "dilation");
+               padding = middle(pads, "pads"),
+               apart = dilation.empty() ? Ints{1, 1} : middle(dilation, "dilation");
     call_aclnn("aclnnMaxPool2dWithMaskBackward", grad, x, argmax, IntArrayRef(kernel), IntArrayRef(stride),
                IntArrayRef(padding), IntArrayRef(apart), ceil.value_or(false), y);
 }
@@ -180,8 +181,7 @@ const Table table{
         {"ksize", "strides", "padding_mode", "pads", "data_format", "ceil_mode", "global_pooling?=false"}},
      [](const Tensor& x, IntArrayRef ksize, IntArrayRef strides, Text mode, IntArrayRef pads, Text format,
         Flag ceil, const Tensor& y) {
-         max_pool(x,
-                  Window(Format(format, "NCHW"), x, ksize, strides, mode.value_or("CALCULATED"), pads),
+         max_pool(x, Window(Format(format, "NCHW"), x, ksize, strides, mode.value_or("CALCULATED"), pads),
                   ceil.value_or(false), y);
      }},
     {Ge{"MaxPoolGrad", {"ksize", "strides", "padding", "data_format"}}, max_pool_grad},

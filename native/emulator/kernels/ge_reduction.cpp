@@ -46,6 +46,7 @@ Tensor all(const Tensor& x, IntArrayRef axes, bool keep) {
 Tensor any(const Tensor& x, IntArrayRef axes, bool keep) {
     return at::any(x, at::OptionalIntArrayRef(axes), keep);
 }
+Tensor log_sum(const Tensor& x, IntArrayRef axes, bool keep) { return at::log(sum(x, axes, keep)); }
 Tensor log_sum_exp(const Tensor& x, IntArrayRef axes, bool keep) {
     return at::logsumexp(widen(x), axes, keep);
 }
@@ -53,7 +54,8 @@ Tensor log_sum_exp(const Tensor& x, IntArrayRef axes, bool keep) {
 template <Reduction Function>
 void reduce(const Tensor& x, IntArrayRef axes, bool keep, const Tensor& y) {
     // ATen takes an empty list for all dimensions, and has no dimensions of a number.
-    x.dim() == 0 ? write(y, Function(x.view({1}), IntArrayRef({0}), false)) : write(y, Function(x, axes, keep));
+    x.dim() == 0 ? write(y, Function(x.view({1}), IntArrayRef({0}), false))
+                 : write(y, Function(x, axes, keep));
 }
 
 // With axes as an input; noop: whether an empty list (or none) means no reduction rather than all dimensions.
@@ -110,7 +112,8 @@ void sort(const Tensor& x, std::optional<int64_t> axis, Flag descending, Flag, s
 // Among equals the first; the k come in order also where that is not asked for.
 void top_k(const Tensor& x, int64_t k, std::optional<int64_t> dim, Flag largest_first, const Tensor& values,
            const Tensor& places) {
-    auto [value, index] = at::sort(x, std::optional<bool>(true), dim.value_or(-1), largest_first.value_or(true));
+    auto [value, index] =
+        at::sort(x, std::optional<bool>(true), dim.value_or(-1), largest_first.value_or(true));
     const auto along = at::maybe_wrap_dim(dim.value_or(-1), x.dim());
     const auto size = x.dim() == 0 ? 1 : x.size(along);
     TORCH_CHECK(k >= 0 && k <= size, "k is ", k, ", dimension ", along, " has size ", size);
@@ -139,6 +142,7 @@ const Table table{
          if (!axes.empty()) return reduce<mean>(in, axes, keep.value_or(false), y);
          noop.value_or(true) ? write(y, in) : reduce<mean>(in, every_dim(x), keep.value_or(false), y);
      }},
+    plain<log_sum>("ReduceLogSum"),
     by_input<largest, true>("ReduceMax"),
     by_input<smallest, true>("ReduceMin"),
     by_input<product, true>("ReduceProd"),
@@ -165,14 +169,18 @@ const Table table{
     place_by_input<arg_min>("ArgMin"),
     place_by_attribute<arg_max>("ArgMaxD"),
     place_by_attribute<arg_min>("ArgMinD"),
-    {Ge{"TopKV2", {"sorted", "dim", "largest", "indices_dtype"}},
+    // sort_policy is torchair's: how the hardware sorts.
+    {Ge{"TopKV2", {"sorted", "dim", "largest", "indices_dtype", "sort_policy"}},
      [](const Tensor& x, int64_t k, Flag, std::optional<int64_t> dim, Flag largest_first,
-        std::optional<int64_t>, const Tensor& values,
+        std::optional<int64_t>, std::optional<int64_t>, const Tensor& values,
+        const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
+    {Ge{"TopKD", {"k", "sorted", "dim", "largest"}},
+     [](const Tensor& x, const std::optional<Tensor>&, int64_t k, Flag, std::optional<int64_t> dim,
+        Flag largest_first, const Tensor& values,
         const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
     {Ge{"TopK", {"sorted", "largest", "dim"}},
      [](const Tensor& x, int64_t k, Flag, Flag largest_first, std::optional<int64_t> dim,
-        const Tensor& values,
-        const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
+        const Tensor& values, const Tensor& places) { top_k(x, k, dim, largest_first, values, places); }},
     {Ge{"Sort", {"axis", "descending", "stable", "y2_dtype"}}, sort},
 
     {Ge{"SoftmaxV2", {"axes", "half_to_float"}}, softmax},

@@ -18,8 +18,9 @@ bool aligned(Flag corners, Flag centers) {
     return corners.value_or(false);
 }
 void check_corners(Flag corners) {
-    TORCH_CHECK(!corners.value_or(false), "align_corners is true: the nearest neighbour is only supported "
-                                          "without");
+    TORCH_CHECK(!corners.value_or(false),
+                "align_corners is true: the nearest neighbour is only supported "
+                "without");
 }
 
 const Table table{

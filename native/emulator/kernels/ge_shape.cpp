@@ -59,9 +59,9 @@ void strided_slice(const Tensor& x, IntArrayRef begin, IntArrayRef end, Optional
     }
     TORCH_CHECK(masks.ellipsis == 0 && masks.new_axis == 0 && masks.shrink == 0,
                 "ellipsis_mask, new_axis_mask and shrink_axis_mask are not supported together with axes");
-    TORCH_CHECK(begin.size() == strides.size() && end.size() == strides.size() &&
-                    axes->size() == strides.size(),
-                "begin, end, axes and strides differ in length");
+    TORCH_CHECK(
+        begin.size() == strides.size() && end.size() == strides.size() && axes->size() == strides.size(),
+        "begin, end, axes and strides differ in length");
     constexpr auto far = std::numeric_limits<int64_t>::max();
     auto from = begin.vec(), to = end.vec();
     for (std::size_t i = 0; i < strides.size(); ++i) {
@@ -72,13 +72,29 @@ void strided_slice(const Tensor& x, IntArrayRef begin, IntArrayRef end, Optional
     call_aclnn("aclnnSliceV2", x, IntArrayRef(from), IntArrayRef(to), *axes, IntArrayRef(strides), y);
 }
 
+void leading_slice(const Tensor& x, IntArrayRef begin, IntArrayRef end, IntArrayRef strides, Number b,
+                   Number e, Number ellipsis, Number new_axis, Number shrink, const Tensor& y) {
+    strided_slice(
+        x, begin, end, std::nullopt, strides,
+        {b.value_or(0), e.value_or(0), ellipsis.value_or(0), new_axis.value_or(0), shrink.value_or(0)}, y);
+}
+
+void reverse(const Tensor& x, IntArrayRef axis, const Tensor& y) { call_aclnn("aclnnFlip", x, axis, y); }
+void roll(const Tensor& x, IntArrayRef shifts, IntArrayRef dims, const Tensor& y) {
+    call_aclnn("aclnnRoll", x, shifts, dims, y);
+}
+
 const Table table{
     {Ge{"Reshape", {"axis", "num_axes"}},
      [](const Tensor& x, const std::optional<Tensor>&, Number, Number, const Tensor& y) { reshape(x, y); }},
     {Ge{"Squeeze", {"axis"}}, [](const Tensor& x, IntArrayRef, const Tensor& y) { reshape(x, y); }},
     {Ge{"Unsqueeze", {"axes"}}, [](const Tensor& x, IntArrayRef, const Tensor& y) { reshape(x, y); }},
-    {Ge{"ExpandDims"},
+    {Ge{"SqueezeV2", {"axis"}}, [](const Tensor& x, IntArrayRef, const Tensor& y) { reshape(x, y); }},
+    {Ge{"UnsqueezeV2", {"axis"}}, [](const Tensor& x, IntArrayRef, const Tensor& y) { reshape(x, y); }},
+    {Ge{"SqueezeV3"}, [](const Tensor& x, const std::optional<Tensor>&, const Tensor& y) { reshape(x, y); }},
+    {Ge{"UnsqueezeV3"},
      [](const Tensor& x, const std::optional<Tensor>&, const Tensor& y) { reshape(x, y); }},
+    {Ge{"ExpandDims"}, [](const Tensor& x, const std::optional<Tensor>&, const Tensor& y) { reshape(x, y); }},
     {Ge{"Flatten", {"axis"}}, [](const Tensor& x, Number, const Tensor& y) { reshape(x, y); }},
     {Ge{"FlattenV2", {"axis", "end_axis"}},
      [](const Tensor& x, Number, Number, const Tensor& y) { reshape(x, y); }},
@@ -88,12 +104,12 @@ const Table table{
     {Ge{"ConcatD", {"concat_dim", "N"}}, concat},
     {Ge{"Concat", {"N"}}, [](int64_t dim, const std::vector<Tensor>& x, Number count,
                              const Tensor& y) { concat(x, dim, count, y); }},
-    {Ge{"Pack", {"axis", "N"}},
-     [](const std::vector<Tensor>& x, Number axis, Number, const Tensor& y) {
-         call_aclnn("aclnnStack", x, axis.value_or(0), y);
+    {Ge{"Pack", {"axis", "N"}}, [](const std::vector<Tensor>& x, Number axis, Number,
+                                   const Tensor& y) { call_aclnn("aclnnStack", x, axis.value_or(0), y); }},
+    {Ge{"Unpack", {"num", "axis"}},
+     [](const Tensor& x, Number, Number axis, const std::vector<Tensor>& y) {
+         write_all(x.unbind(axis.value_or(0)), y);
      }},
-    {Ge{"Unpack", {"num", "axis"}}, [](const Tensor& x, Number, Number axis,
-                                       const std::vector<Tensor>& y) { write_all(x.unbind(axis.value_or(0)), y); }},
     {Ge{"Split", {"num_split"}}, [](int64_t dim, const Tensor& x, int64_t count,
                                     const std::vector<Tensor>& y) { split(x, dim, count, y); }},
     {Ge{"SplitD", {"split_dim", "num_split"}}, split},
@@ -101,36 +117,28 @@ const Table table{
     {Ge{"SplitVD", {"size_splits", "split_dim", "num_split"}}, split_v},
 
     {Ge{"StridedSlice", {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"}},
-     [](const Tensor& x, IntArrayRef begin, IntArrayRef end, IntArrayRef strides, Number b, Number e,
-        Number ellipsis, Number new_axis, Number shrink, const Tensor& y) {
-         strided_slice(x, begin, end, std::nullopt, strides,
-                       {b.value_or(0), e.value_or(0), ellipsis.value_or(0), new_axis.value_or(0),
-                        shrink.value_or(0)},
-                       y);
-     }},
+     leading_slice},
+    {Ge{"StridedSliceD",
+        {"begin", "end", "strides", "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask",
+         "shrink_axis_mask"}},
+     leading_slice},
     {Ge{"StridedSliceV2", {"begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"}},
      [](const Tensor& x, IntArrayRef begin, IntArrayRef end, OptionalIntArrayRef axes,
         OptionalIntArrayRef strides, Number b, Number e, Number ellipsis, Number new_axis, Number shrink,
         const Tensor& y) {
-         strided_slice(x, begin, end, axes, strides,
-                       {b.value_or(0), e.value_or(0), ellipsis.value_or(0), new_axis.value_or(0),
-                        shrink.value_or(0)},
-                       y);
+         strided_slice(
+             x, begin, end, axes, strides,
+             {b.value_or(0), e.value_or(0), ellipsis.value_or(0), new_axis.value_or(0), shrink.value_or(0)},
+             y);
      }},
-    {Ge{"ReverseV2"},
-     [](const Tensor& x, IntArrayRef axis, const Tensor& y) { call_aclnn("aclnnFlip", x, axis, y); }},
-    {Ge{"Roll", {"shifts", "dims"}},
-     [](const Tensor& x, IntArrayRef shifts, IntArrayRef dims, const Tensor& y) {
-         call_aclnn("aclnnRoll", x, shifts, dims, y);
-     }},
-    {Ge{"Triu", {"diagonal"}},
-     [](const Tensor& x, Number diagonal, const Tensor& y) {
-         call_aclnn("aclnnTriu", x, diagonal.value_or(0), y);
-     }},
-    {Ge{"Tril", {"diagonal"}},
-     [](const Tensor& x, Number diagonal, const Tensor& y) {
-         call_aclnn("aclnnTril", x, diagonal.value_or(0), y);
-     }},
+    {Ge{"ReverseV2"}, reverse},
+    {Ge{"ReverseV2D", {"axis"}}, reverse},
+    {Ge{"Roll", {"shifts", "dims"}}, roll},
+    {Ge{"RollV2"}, roll},
+    {Ge{"Triu", {"diagonal"}}, [](const Tensor& x, Number diagonal,
+                                  const Tensor& y) { call_aclnn("aclnnTriu", x, diagonal.value_or(0), y); }},
+    {Ge{"Tril", {"diagonal"}}, [](const Tensor& x, Number diagonal,
+                                  const Tensor& y) { call_aclnn("aclnnTril", x, diagonal.value_or(0), y); }},
     {Ge{"Trilu", {"upper"}},
      [](const Tensor& x, Number k, Number upper, const Tensor& y) {
          call_aclnn(upper.value_or(0) != 0 ? "aclnnTriu" : "aclnnTril", x, k.value_or(0), y);

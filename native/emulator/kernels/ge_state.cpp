@@ -1,5 +1,5 @@
-// GE operators that write into one of their inputs: variables and key/value caches. The output is that input's
-// memory; where the caller gave it another, both have the new value.
+// GE operators that write into one of their inputs: variables and key/value caches. The output is that
+// input's memory; where the caller gave it another, both have the new value.
 #include "kernels/delegate.h"
 #include "kernels/indices.h"
 #include "kernels/widen.h"
@@ -16,14 +16,12 @@ void hand_on(const Tensor& ref, const Tensor& out) {
 // ref op= value, element by element.
 template <class F>
 Entry assign(Ge ge, F update) {
-    return Entry(ge,
-                 [update](const Tensor& ref, const Tensor& value, Flag, const Tensor& out) {
-                     TORCH_CHECK(ref.sizes() == value.sizes(), "the value has shape ", value.sizes(),
-                                 ", the variable ", ref.sizes());
-                     ref.copy_(update(ref, value));
-                     hand_on(ref, out);
-                 })
-        .elementwise();
+    return {ge, [update](const Tensor& ref, const Tensor& value, Flag, const Tensor& out) {
+                TORCH_CHECK(ref.sizes() == value.sizes(), "the value has shape ", value.sizes(),
+                            ", the variable ", ref.sizes());
+                ref.copy_(update(ref, value));
+                hand_on(ref, out);
+            }};
 }
 
 void assign_value(const Tensor& ref, const Tensor& value, Flag, Flag, const Tensor& out) {
@@ -77,7 +75,8 @@ void scatter_list(const std::vector<Tensor>& var, const Tensor& indices, const T
                   const std::optional<Tensor>& mask, const std::optional<std::string>& reduce,
                   std::optional<int64_t> axis, const std::vector<Tensor>& out) {
     call_aclnn("aclnnScatterList", var, indices, updates, mask, reduce.value_or("update"), axis.value_or(-2));
-    TORCH_CHECK(var.size() == out.size(), "there are ", out.size(), " outputs for ", var.size(), " variables");
+    TORCH_CHECK(var.size() == out.size(), "there are ", out.size(), " outputs for ", var.size(),
+                " variables");
     for (std::size_t i = 0; i < var.size(); ++i) hand_on(var[i], out[i]);
 }
 
@@ -86,6 +85,13 @@ void index_add(const Tensor& var, const Tensor& indices, const Tensor& updates,
     const Scalar factor = alpha ? alpha->reshape({}).item() : Scalar(1);
     call_aclnn("aclnnIndexAdd", var, axis, indices, updates, factor, var);
     hand_on(var, out);
+}
+
+void adam(const Tensor& var, const Tensor& m, const Tensor& v, const Tensor& power1, const Tensor& power2,
+          const Tensor& lr, const Tensor& beta1, const Tensor& beta2, const Tensor& eps, const Tensor& grad,
+          Flag nesterov) {
+    call_aclnn("aclnnApplyAdam", var, m, v, power1, power2, lr, beta1, beta2, eps, grad, false,
+               nesterov.value_or(false));
 }
 
 // A position of indexed_sizes that is not 0 has the next of the indices.
@@ -115,6 +121,36 @@ const Table table{
     scatter("ScatterAdd", "aclnnTfScatterAdd"),
     scatter("ScatterNdAdd", "aclnnTfScatterAdd"),
     scatter("ScatterNdUpdate", "aclnnScatterNdUpdate"),
+    {Ge{"ScatterNdSub", {"use_locking"}}, scatter_sub},
+    scatter_locked("ScatterMul", "aclnnScatterMul"),
+    scatter_locked("ScatterDiv", "aclnnScatterDiv"),
+    {Ge{"ApplyAdam", {"use_locking", "use_nesterov"}},
+     [](const Tensor& var, const Tensor& m, const Tensor& v, const Tensor& power1, const Tensor& power2,
+        const Tensor& lr, const Tensor& beta1, const Tensor& beta2, const Tensor& eps, const Tensor& grad,
+        Flag, Flag nesterov, const Tensor& out) {
+         adam(var, m, v, power1, power2, lr, beta1, beta2, eps, grad, nesterov);
+         hand_on(var, out);
+     }},
+    {Ge{"ApplyAdamD", {"use_locking", "use_nesterov"}},
+     [](const Tensor& var, const Tensor& m, const Tensor& v, const Tensor& power1, const Tensor& power2,
+        const Tensor& lr, const Tensor& beta1, const Tensor& beta2, const Tensor& eps, const Tensor& grad,
+        Flag, Flag nesterov, const Tensor& out, const Tensor& new_m, const Tensor& new_v) {
+         adam(var, m, v, power1, power2, lr, beta1, beta2, eps, grad, nesterov);
+         hand_on(var, out);
+         hand_on(m, new_m);
+         hand_on(v, new_v);
+     }},
+    {Ge{"ApplyAdamW", {"amsgrad", "maximize"}},
+     [](const Tensor& var, const Tensor& m, const Tensor& v, const Tensor& power1, const Tensor& power2,
+        const Tensor& lr, const Tensor& decay, const Tensor& beta1, const Tensor& beta2, const Tensor& eps,
+        const Tensor& grad, const std::optional<Tensor>& max_norm, Flag amsgrad, Flag maximize,
+        const Tensor& out, const Tensor& new_m, const Tensor& new_v) {
+         call_aclnn("aclnnApplyAdamW", var, m, v, power1, power2, lr, decay, beta1, beta2, eps, grad,
+                    max_norm, amsgrad.value_or(false), maximize.value_or(false));
+         hand_on(var, out);
+         hand_on(m, new_m);
+         hand_on(v, new_v);
+     }},
     scatter_locked("ScatterMax", "aclnnScatterMax"),
     scatter_locked("ScatterMin", "aclnnScatterMin"),
     {Ge{"Scatter", {"reduce", "axis"}}, scatter_cache},

@@ -91,9 +91,10 @@ void accumulate(const std::vector<Tensor>& tensors, const Tensor& out, F step) {
     write(out, sum);
 }
 Entry sum_of_list(Ge ge) {
-    return Entry(ge, [](const std::vector<Tensor>& tensors, std::optional<int64_t>, const Tensor& out) {
-               accumulate(tensors, out, [](const Tensor& a, const Tensor& b) { return at::add(a, b); });
-           })
+    return Entry(ge,
+                 [](const std::vector<Tensor>& tensors, std::optional<int64_t>, const Tensor& out) {
+                     accumulate(tensors, out, [](const Tensor& a, const Tensor& b) { return at::add(a, b); });
+                 })
         .elementwise();
 }
 Entry sum_of_list(const char* aclnn) {

@@ -18,11 +18,13 @@ Entry multiply_add(const char* aclnn) {
 }
 template <MultiplyAdd Function>
 Entry multiply_add(Ge ge) {
-    return Entry(
-               ge,
-               [](const Tensor& self, const Tensor& a, const Tensor& b, const Tensor& value, const Tensor& out) {
-            fill(out, [&](Tensor& result) { Function(result, self, a, b, only_element(value, "value")); });
-        })
+    return Entry(ge,
+                 [](const Tensor& self, const Tensor& a, const Tensor& b, const Tensor& value,
+                    const Tensor& out) {
+                     fill(out, [&](Tensor& result) {
+                         Function(result, self, a, b, only_element(value, "value"));
+                     });
+                 })
         .elementwise();
 }
 

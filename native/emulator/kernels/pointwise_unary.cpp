@@ -163,6 +163,7 @@ const Table table{
     gradient("aclnnAtanGrad", "AtanGrad", [](const Tensor& x) { return at::reciprocal(1 + x * x); }),
     gradient("aclnnSqrtBackward", "SqrtGrad", [](const Tensor& y) { return at::reciprocal(2 * y); }),
     gradient("aclnnTanhGrad", nullptr, [](const Tensor& y) { return 1 - y * y; }),
+    gradient(nullptr, "InvGrad", [](const Tensor& y) { return -y * y; }),
     gradient(nullptr, "ReciprocalGrad", [](const Tensor& y) { return -y * y; }),
     gradient(nullptr, "RsqrtGrad", [](const Tensor& y) { return -0.5 * y * y * y; }),
 };

@@ -46,6 +46,12 @@ void ge_cumprod(const Tensor& self, int64_t dim, std::optional<bool> exclusive, 
                                             out);
 }
 
+void log_sum_exp(const Tensor& self, int64_t dim, std::optional<bool> reverse, const Tensor& out) {
+    const bool backwards = reverse.value_or(false);
+    const auto sums = at::logcumsumexp(widen(backwards ? self.flip(dim) : self), dim);
+    write(out, backwards ? sums.flip(dim) : sums);
+}
+
 template <auto Function>
 void extremum(const Tensor& self, int64_t dim, const Tensor& values, const Tensor& indices) {
     auto [value, index] = Function(self, dim);
@@ -71,14 +77,13 @@ const Table table{
     {Ge{"CumsumD", {"axis", "exclusive", "reverse"}}, ge_cumsum},
     {Ge{"Cumprod", {"exclusive", "reverse"}}, ge_cumprod},
     {Ge{"CumprodD", {"axis", "exclusive", "reverse"}}, ge_cumprod},
-    {Ge{"Cummax", {"dim"}},
-     [](const Tensor& x, int64_t dim, const Tensor& y, const Tensor& places) {
-         extremum<cummax>(x, dim, y, places);
-     }},
-    {Ge{"Cummin", {"axis"}},
-     [](const Tensor& x, int64_t dim, const Tensor& y, const Tensor& places) {
-         extremum<cummin>(x, dim, y, places);
-     }},
+    // What comes before the first element is -inf to some, the lowest finite number to others: not exclusive.
+    {Ge{"CumulativeLogsumexp", {"reverse", "exclusive?=false"}}, log_sum_exp},
+    {Ge{"CumulativeLogsumexpD", {"axis", "reverse", "exclusive?=false"}}, log_sum_exp},
+    {Ge{"Cummax", {"dim"}}, [](const Tensor& x, int64_t dim, const Tensor& y,
+                               const Tensor& places) { extremum<cummax>(x, dim, y, places); }},
+    {Ge{"Cummin", {"axis"}}, [](const Tensor& x, int64_t dim, const Tensor& y,
+                                const Tensor& places) { extremum<cummin>(x, dim, y, places); }},
 };
 
 }  // namespace

@@ -31,8 +31,15 @@ LETTERS = {
 INTEGERS = {f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {"int", "size_t"}
 
 
-#: What torch_npu sends although the operator has no such attribute (op-plugin, aclops/GruKernelNpu.cpp).
-SENT_ANYWAY = {"DynamicGRUV2Grad": {"bias_type"}}
+#: What torch_npu (op-plugin, aclops/GruKernelNpu.cpp) and torchair (auto_generated_ge_raw_ops.py) send
+#: although the operator has no such attribute.
+SENT_ANYWAY = {
+    "DynamicGRUV2Grad": {"bias_type"},
+    "RotaryMulGrad": {"need_backward"},
+    "TopKV2": {"sort_policy"},
+}
+#: Rows without the last optional inputs of the operator: torch_npu never passes them.
+SHORTER = {"DynamicRNN", "DynamicRNNGrad", "DynamicRNNV2", "DynamicRNNV2Grad"}
 
 
 def letter(c_type):
@@ -92,6 +99,27 @@ def test_ge_rows_exist_in_the_graph_engine_with_their_attributes(table):
         unknown = {text.split("=")[0].rstrip("?") for text in attributes} - known
         if unknown:
             wrong[name] = f"has no attribute {', '.join(sorted(unknown))}"
+    assert not wrong
+
+
+def test_ge_rows_take_every_input_and_attribute_and_give_every_output(table):
+    """An attribute that a row does not name is refused, and torchair sends all of them."""
+    operators = {record["name"]: record for record in json.loads((FACTS / "ge_ops.json").read_text())["ops"]}
+    wrong = {}
+    for name, (letters, attributes) in table.ge.items():
+        inputs, outputs = operators[name]["inputs"], operators[name]["outputs"]
+        named = {text.split("=")[0].rstrip("?") for text in attributes}
+        left_out = {attribute["name"] for attribute in operators[name]["attrs"]} - named
+        parameters = sum("=" not in text for text in attributes)
+        if left_out:
+            wrong[name] = f"leaves out the attributes {', '.join(sorted(left_out))}"
+        elif name not in SHORTER and len(letters) != len(inputs) + parameters + len(outputs):
+            wrong[name] = f"has the parameters {letters}"
+        elif name not in SHORTER:
+            slots = [*zip(inputs, letters, strict=False), *zip(outputs[::-1], letters[::-1], strict=False)]
+            lists = [slot["name"] for slot, letter in slots if (slot["kind"] == "dynamic") != (letter == "L")]
+            if lists:
+                wrong[name] = f"takes a list for one tensor or one for a list: {', '.join(lists)}"
     assert not wrong
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,6 +17,12 @@ NUMBERS = {
     torch.int64: 9,
     torch.bool: 12,
     torch.bfloat16: 27,
+    torch.int8: 2,
+    torch.uint8: 4,
+    torch.int16: 6,
+    torch.uint64: 10,
+    torch.float64: 11,
+    torch.complex64: 16,
 }
 UNDEFINED, ND, DEVICE, HOST = -1, 2, 0, 1
 
@@ -102,3 +109,20 @@ def door() -> Door:
     acl.aclGetTensorDescDim.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     acl.aclopSetAttrFloat.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_float]
     return Door(acl, compiler)
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def device_of_its_own() -> Iterator[None]:
+    """An operator that failed on the device fails every later one: the next test starts with a good device."""
+    yield
+    try:
+        torch.npu.synchronize()
+    except RuntimeError:
+        acl = ctypes.CDLL("libascendcl.so")
+        assert acl.aclrtResetDevice(0) == 0
+        assert acl.aclrtSetDevice(0) == 0

@@ -11,11 +11,6 @@ from torch.nn import functional
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
 def close(got, want, dtype=torch.float32):
     tolerance = TOLERANCE[dtype]
     torch.testing.assert_close(
