@@ -183,3 +183,26 @@ print(calls(3000), calls(30000))
 """
     before, after = map(int, output(spawn(code)).split())
     assert after - before < 3000
+
+
+def test_an_operator_that_fails_on_the_device_shows_when_its_values_are_asked_for(spawn: Spawn) -> None:
+    """In a process of its own: the error stays with the device, which gives out no values from then on."""
+    code = """
+import numpy as np
+from npu_common import runtime
+x, out = runtime.asarray(np.ones((4, 6), np.float32)), runtime.zeros((4, 4))
+y = runtime.zeros(3)
+try:
+    runtime.ops.call("aclnnMatmul", x, x, out, 0)
+    out.numpy()
+except runtime.CannError as error:
+    print(error.code_name, error)
+try:
+    y.numpy()
+    print("values")
+except runtime.CannError as error:
+    print("still", error.code_name)
+"""
+    first, second = output(spawn(code)).splitlines()
+    assert "aclnnMatmul" in first and first.startswith("ACL_ERROR_")
+    assert second in ("values", "still ACL_ERROR_RT_AICORE_EXCEPTION")  # refused at once, or on the device
