@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <chrono>
+#include <memory>
 #include <optional>
 
 #include "cann/runtime.h"
@@ -21,6 +22,25 @@ void bind_array(py::module_& module);
 void bind_operators(py::module_& module);
 void bind_communicator(py::module_& module);
 void bind_graph(py::module_& module);  ///< native/graph, as the submodule `graph`
+
+/// Destroys what waits for a device when it ends. Python lets go of objects with the GIL held, and the work
+/// that is waited for may need it (a host function).
+struct DeleteWithoutGil {
+    template <typename T>
+    void operator()(T* object) const {
+        std::optional<py::gil_scoped_release> release;
+        if (Py_IsInitialized() != 0 && PyGILState_Check() != 0) release.emplace();
+        delete object;
+    }
+};
+
+/// The same object, let go of without the GIL.
+template <typename T>
+std::shared_ptr<T> let_go_without_gil(std::shared_ptr<T> object) {
+    if (!object) return nullptr;
+    auto* owner = new std::shared_ptr<T>(std::move(object));
+    return std::shared_ptr<T>(owner->get(), [owner](T*) { DeleteWithoutGil()(owner); });
+}
 
 /// A timeout in seconds from Python as CANN wants it; a tenth of a millisecond still waits a millisecond.
 /// Throws std::invalid_argument: negative.

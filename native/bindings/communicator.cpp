@@ -51,20 +51,27 @@ void bind_creation(Class& cls) {
             [](const std::string& root, int rank, int size, int device, std::string name,
                std::optional<uint32_t> buffer, std::optional<bool> deterministic,
                std::optional<int32_t> timeout) {
-                return Communicator::join(root_from(root), rank, size, device,
-                                          options_from(std::move(name), buffer, deterministic, timeout));
+                return let_go_without_gil(
+                    Communicator::join(root_from(root), rank, size, device,
+                                       options_from(std::move(name), buffer, deterministic, timeout)));
             },
             py::arg("root"), py::arg("rank"), py::arg("size"), py::arg("device"), py::arg("name"),
             py::arg("buffer_megabytes"), py::arg("deterministic"), py::arg("execution_timeout"), NoGil())
         .def_static(
-            "all", [](const std::vector<int>& devices) { return Communicator::all(devices); },
+            "all",
+            [](const std::vector<int>& devices) {
+                auto all = Communicator::all(devices);
+                for (auto& each : all) each = let_go_without_gil(std::move(each));
+                return all;
+            },
             py::arg("devices"), NoGil())
         .def(
             "sub",
             [](Communicator& self, const std::vector<int>& ranks, uint64_t id, std::string name,
                std::optional<uint32_t> buffer, std::optional<bool> deterministic,
                std::optional<int32_t> timeout) {
-                return self.sub(ranks, id, options_from(std::move(name), buffer, deterministic, timeout));
+                return let_go_without_gil(
+                    self.sub(ranks, id, options_from(std::move(name), buffer, deterministic, timeout)));
             },
             py::arg("ranks"), py::arg("id"), py::arg("name"), py::arg("buffer_megabytes"),
             py::arg("deterministic"), py::arg("execution_timeout"), NoGil())

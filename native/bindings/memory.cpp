@@ -17,15 +17,12 @@ class PinnedMemory {
   public:
     PinnedMemory(int device, std::size_t size) : buffer_(device, size) {}
     ~PinnedMemory() {
-        if (uses_.empty()) return;
-        // The interpreter lets go of it with the GIL held; the copies may need it to come to their end.
-        std::optional<py::gil_scoped_release> release;
-        if (PyGILState_Check()) release.emplace();
-        for (const auto& [stream, event] : uses_) try {
+        for (const auto& [stream, event] : uses_) {
+            try {
                 event->synchronize();
             } catch (const std::exception&) {  // the device failed: nothing will write here any more
             }
-        uses_.clear();
+        }
     }
 
     const HostBuffer& buffer() const { return buffer_; }
@@ -70,7 +67,11 @@ py::dict as_dict(const PoolStats& stats) {
 
 void bind_memory(py::module_& module) {
     py::class_<PinnedMemory, std::shared_ptr<PinnedMemory>>(module, "PinnedMemory", py::buffer_protocol())
-        .def(py::init<int, std::size_t>(), py::arg("device"), py::arg("size"), NoGil())
+        .def(py::init([](int device, std::size_t size) {
+                 py::gil_scoped_release release;
+                 return std::shared_ptr<PinnedMemory>(new PinnedMemory(device, size), DeleteWithoutGil());
+             }),
+             py::arg("device"), py::arg("size"))
         .def_property_readonly("size", [](const PinnedMemory& m) { return m.buffer().size(); })
         .def_property_readonly(
             "address",

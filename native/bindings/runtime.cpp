@@ -92,7 +92,11 @@ void bind_device(py::module_& module) {
 
 void bind_stream(py::module_& module) {
     py::class_<Stream, std::shared_ptr<Stream>>(module, "Stream")
-        .def(py::init<int, int>(), py::arg("device"), py::arg("priority") = 0, NoGil())
+        .def(py::init([](int device, int priority) {
+                 py::gil_scoped_release release;
+                 return std::shared_ptr<Stream>(new Stream(device, priority), DeleteWithoutGil());
+             }),
+             py::arg("device"), py::arg("priority") = 0)
         .def_static(
             "borrow",
             [](int device, uintptr_t handle) {

@@ -10,7 +10,8 @@
 namespace npu::cann {
 namespace {
 
-// libffi's own ABI (ffi.h of 3.x), unchanged since 2008: two functions and the descriptions of the types.
+// libffi's own ABI (ffi.h of 3.x; the same in libffi.so.6 to .8): two functions and the descriptions of the
+// types.
 using Prepare = int(void* cif, int abi, unsigned count, void* result, void** arguments);
 using Call = void(void* cif, void (*function)(), void* result, void** arguments);
 

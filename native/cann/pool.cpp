@@ -46,10 +46,15 @@ std::shared_ptr<Block> Pool::allocate(const std::shared_ptr<Stream>& stream, std
                                     " was asked for a stream of npu:" + std::to_string(stream->device()));
     const aclrtStream owner = stream->handle();
     const std::size_t wanted = rounded(size);
-    std::lock_guard lock(mutex_);
-    collect(false);
-    std::unique_ptr<DeviceBuffer> buffer = take_kept(owner, wanted);
+    std::unique_ptr<DeviceBuffer> buffer;
+    {
+        Buffers ownerless;  // freed after the lock is
+        std::lock_guard lock(mutex_);
+        ownerless = collect();
+        buffer = take_kept(owner, wanted);
+    }
     if (!buffer) buffer = take_new(wanted);
+    std::lock_guard lock(mutex_);
     stats_.allocated += buffer->size();
     stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
     ++stats_.allocations;
@@ -70,6 +75,7 @@ std::unique_ptr<DeviceBuffer> Pool::take_kept(aclrtStream stream, std::size_t si
 std::unique_ptr<DeviceBuffer> Pool::take_new(std::size_t size) {
     const auto take = [&] {
         auto buffer = std::make_unique<DeviceBuffer>(device_, size);
+        std::lock_guard lock(mutex_);
         ++stats_.device_allocations;
         stats_.reserved += buffer->size();
         stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
@@ -78,17 +84,12 @@ std::unique_ptr<DeviceBuffer> Pool::take_new(std::size_t size) {
     try {
         return take();
     } catch (const Error& error) {
-        if (!error.out_of_memory() || (kept_.empty() && waiting_.empty())) throw;
+        if (!error.out_of_memory() || !release_kept()) throw;
     }
-    ++stats_.retries;
-    collect(true);
-    for (auto& [owner, buffers] : kept_)
-        for (auto& [kept_size, buffer] : buffers) {
-            stats_.reserved -= kept_size;
-            ++stats_.device_frees;
-        }
-    Device(device_).synchronize();  // aclrtFree does not wait for work that still uses the memory
-    kept_.clear();
+    {
+        std::lock_guard lock(mutex_);
+        ++stats_.retries;
+    }
     return take();
 }
 
@@ -98,54 +99,67 @@ void Pool::give_back(Block& block) noexcept {
     ++stats_.frees;
     --stats_.blocks_in_use;
     try {
-        if (block.stream_->closed()) {  // nobody can ask for that stream's blocks any more
-            Device(device_).synchronize();
-            stats_.reserved -= block.buffer_->size();
-            ++stats_.device_frees;
-            block.buffer_.reset();
-        } else if (block.uses_.empty()) {
+        const aclrtStream owner = block.stream_->closed() ? nullptr : block.stream_->handle();
+        if (owner != nullptr && block.uses_.empty()) {
             const std::size_t size = block.buffer_->size();
-            kept_[block.stream_->handle()].emplace(size, std::move(block.buffer_));
+            kept_[owner].emplace(size, std::move(block.buffer_));
         } else {
-            Waiting waiting{block.stream_->handle(), std::move(block.buffer_), {}};
+            Waiting waiting{owner, std::move(block.buffer_), {}};
             for (auto& [stream, event] : block.uses_) waiting.events.push_back(std::move(event));
             waiting_.push_back(std::move(waiting));
         }
-    } catch (const std::exception&) {  // the device failed or there is no room for the note: CANN has it back
+    } catch (const std::exception&) {  // no room for the note, or closed this instant: CANN has it back
+        if (block.buffer_) stats_.reserved -= block.buffer_->size();
         block.buffer_.reset();
     }
 }
 
-void Pool::collect(bool wait) {
+// Looks which blocks are free again. Gives those whose stream is closed, for the caller to free without the
+// lock.
+Pool::Buffers Pool::collect() {
+    Buffers ownerless;
     for (auto each = waiting_.begin(); each != waiting_.end();) {
-        const bool done = std::ranges::all_of(each->events, [&](const auto& event) {
-            if (wait) event->synchronize();
-            return event->complete();
-        });
-        if (done) {
-            const std::size_t size = each->buffer->size();
-            kept_[each->owner].emplace(size, std::move(each->buffer));
-            each = waiting_.erase(each);
-        } else {
+        if (!std::ranges::all_of(each->events, [](const auto& event) { return event->complete(); })) {
             ++each;
+            continue;
         }
+        const std::size_t size = each->buffer->size();
+        if (each->owner != nullptr) {
+            kept_[each->owner].emplace(size, std::move(each->buffer));
+        } else {
+            stats_.reserved -= size;
+            ++stats_.device_frees;
+            ownerless.push_back(std::move(each->buffer));
+        }
+        each = waiting_.erase(each);
     }
+    return ownerless;
 }
 
-void Pool::trim() {
-    Kept kept;  // freed without the lock, which others need meanwhile
+// Whether there was anything to give back to CANN.
+bool Pool::release_kept() {
+    Kept kept;
+    std::list<Waiting> waiting;
     {
         std::lock_guard lock(mutex_);
-        collect(true);
         kept.swap(kept_);
+        waiting.swap(waiting_);
+        const auto forget = [&](const DeviceBuffer& buffer) {
+            stats_.reserved -= buffer.size();
+            ++stats_.device_frees;
+        };
         for (const auto& [owner, buffers] : kept)
-            for (const auto& [size, buffer] : buffers) {
-                stats_.reserved -= size;
-                ++stats_.device_frees;
-            }
+            for (const auto& [size, buffer] : buffers) forget(*buffer);
+        for (const Waiting& each : waiting) forget(*each.buffer);
     }
-    Device(device_).synchronize();
+    if (kept.empty() && waiting.empty()) return false;
+    Device(device_).synchronize();  // aclrtFree does not wait for work that still uses the memory
+    for (const Waiting& each : waiting)
+        for (const auto& event : each.events) event->synchronize();  // of other devices' streams too
+    return true;
 }
+
+void Pool::trim() { release_kept(); }
 
 PoolStats Pool::stats() const {
     std::lock_guard lock(mutex_);

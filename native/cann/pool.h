@@ -2,7 +2,10 @@
 //
 // A block belongs to the stream it was asked for: freeing it makes it available to that stream at once, since
 // whatever uses it next on that stream runs after what used it before. Work on another stream is told to the
-// pool by `used_by`; the block is then available when that work is done. Thread-safe.
+// pool by `used_by`; the block is then available when that work is done.
+//
+// Thread-safe. Giving a block back never waits, and nobody waits with the pool's lock held: it may be asked
+// for by a thread that holds another lock (Python's) which the work that is waited for needs.
 #pragma once
 
 #include <cstddef>
@@ -75,17 +78,20 @@ class Pool : public std::enable_shared_from_this<Pool> {
   private:
     friend class Block;
     struct Waiting {
-        aclrtStream owner;
+        aclrtStream owner;  ///< null: closed by now, nobody can ask for its blocks any more
         std::unique_ptr<DeviceBuffer> buffer;
         std::vector<std::unique_ptr<Event>> events;
     };
     // By owner, then by size: the smallest that fits is taken.
     using Kept = std::map<aclrtStream, std::multimap<std::size_t, std::unique_ptr<DeviceBuffer>>>;
 
+    using Buffers = std::vector<std::unique_ptr<DeviceBuffer>>;
+
     void give_back(Block& block) noexcept;
     std::unique_ptr<DeviceBuffer> take_kept(aclrtStream stream, std::size_t size);
     std::unique_ptr<DeviceBuffer> take_new(std::size_t size);
-    void collect(bool wait);
+    bool release_kept();
+    Buffers collect();
 
     const int device_;
     mutable std::mutex mutex_;

@@ -145,8 +145,9 @@ Stream::~Stream() {
     if (closed_.exchange(true) || !owned_ || handle_ == nullptr) return;
     try {
         DeviceGuard guard(device_);
-        api::aclrtDestroyStream(handle_);  // waits for its work
-    } catch (const std::exception&) {      // the device was reset under it: there is nothing left to destroy
+        api::aclrtSynchronizeStream(handle_);  // destroying it waits in some versions of CANN only
+        api::aclrtDestroyStream(handle_);
+    } catch (const std::exception&) {  // the device was reset under it: there is nothing left to destroy
     }
 }
 
@@ -166,8 +167,10 @@ void Stream::close() {
     if (closed_) return;
     DeviceGuard guard(device_);
     if (closed_.exchange(true) || !owned_) return;
-    api::call(
-        api::aclrtDestroyStream, [&] { return "destroying a stream of npu:" + number(device_); }, handle_);
+    const auto doing = [&] { return "ending a stream of npu:" + number(device_); };
+    const aclError work = api::aclrtSynchronizeStream(handle_);
+    api::call(api::aclrtDestroyStream, doing, handle_);
+    check(Family::acl, work, "aclrtSynchronizeStream", doing);
 }
 
 void Stream::synchronize(std::optional<Milliseconds> timeout) const {

@@ -71,7 +71,7 @@ CASE(libffi_passes_every_type_through_registers_and_stack) {
 CASE(a_function_that_is_not_there_is_named) {
     const auto error = thrown<SymbolError>([] { find(Part::hccl, "HcclNoSuchFunction"); });
     HOLDS(contains(error.what(), "HcclNoSuchFunction"));
-    HOLDS(contains(error.what(), "libhccl.so (CANN 9."));
+    HOLDS(contains(error.what(), "libhccl.so (CANN "));
     HOLDS(find_if_any(Part::hccl, "HcclNoSuchFunction") == nullptr);
     EQUAL(origin(Part::runtime, "aclrtMalloc").version, version());
 }

@@ -118,6 +118,16 @@ def test_an_exception_of_a_host_function_is_reported_and_the_stream_goes_on(
     assert reports == [ZeroDivisionError]
 
 
+def test_a_stream_that_is_let_go_with_work_on_it_ends_when_the_work_does() -> None:
+    """Letting go waits for the work, and the work needs the interpreter."""
+    seen: list[int] = []
+    stream = Stream()
+    for i in range(20):
+        stream.launch_host(lambda i=i: (time.sleep(0.002), seen.append(i)))
+    del stream
+    assert seen == list(range(20))
+
+
 def test_streams_and_events_of_many_threads() -> None:
     def hammer(index: int) -> int:
         device = index % 2

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import enum
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from npu_common import _cann
-from npu_common.runtime import DeviceArray, Stream, asarray, current_stream, empty, empty_like
+from npu_common.collectives._call import Call, divided, first_extent, offsets, require_size
+from npu_common.runtime import Stream
 from npu_common.runtime._library import ready
 from npu_common.runtime.dtypes import hccl_code
 
@@ -151,16 +151,16 @@ class Communicator:
         self, x: Any, *, out: Any = None, op: ReduceOp = ReduceOp.SUM, stream: Stream | None = None
     ) -> Any:
         """The reduction of every rank's `x`, on every rank. `out` may be `x`."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source, target = call.reads(x), call.writes(out, like=x)
-            _require_size(target, source.size, "out", "x")
+            require_size(target, source.size, "out", "x")
             call.same_dtype(source, target)
             self._native.all_reduce(source.address, target.address, source.size, call.type, op, call.stream)
         return target if out is None else out
 
     def broadcast(self, x: Any, *, root: int, stream: Stream | None = None) -> Any:
         """Overwrites every rank's `x` with that of the rank `root`."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             target = call.writes(x)
             self._native.broadcast(target.address, target.size, call.type, root, call.stream)
         return x
@@ -169,11 +169,11 @@ class Communicator:
         self, x: Any, *, root: int, out: Any = None, op: ReduceOp = ReduceOp.SUM, stream: Stream | None = None
     ) -> Any:
         """The reduction on the rank `root`; None on the others."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source = call.reads(x)
             # HCCL wants a receive buffer on every rank and says nothing of what it holds elsewhere.
             target = call.writes(out if self.rank == root else None, like=x)
-            _require_size(target, source.size, "out", "x")
+            require_size(target, source.size, "out", "x")
             call.same_dtype(source, target)
             self._native.reduce(source.address, target.address, source.size, call.type, op, root, call.stream)
         if self.rank != root:
@@ -182,11 +182,11 @@ class Communicator:
 
     def all_gather(self, x: Any, *, out: Any = None, stream: Stream | None = None) -> Any:
         """The ranks' `x` one after another: shape (size * n, ...) from (n, ...)."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source = call.reads(x)
-            shape = _first_extent(source, lambda n: n * self.size)
+            shape = first_extent(source, lambda n: n * self.size)
             target = call.writes(out, shape=shape, like=x)
-            _require_size(target, source.size * self.size, "out", "x of all ranks")
+            require_size(target, source.size * self.size, "out", "x of all ranks")
             call.same_dtype(source, target)
             self._native.all_gather(source.address, target.address, source.size, call.type, call.stream)
         return target if out is None else out
@@ -195,10 +195,10 @@ class Communicator:
         self, x: Any, *, out: Any = None, op: ReduceOp = ReduceOp.SUM, stream: Stream | None = None
     ) -> Any:
         """This rank's piece of the reduction: shape (n / size, ...) from (n, ...)."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source = call.reads(x)
-            target = call.writes(out, shape=_divided(source, self.size), like=x)
-            _require_size(source, target.size * self.size, "x", "out of all ranks")
+            target = call.writes(out, shape=divided(source, self.size), like=x)
+            require_size(source, target.size * self.size, "x", "out of all ranks")
             call.same_dtype(source, target)
             self._native.reduce_scatter(
                 source.address, target.address, target.size, call.type, op, call.stream
@@ -207,11 +207,11 @@ class Communicator:
 
     def all_to_all(self, x: Any, *, out: Any = None, stream: Stream | None = None) -> Any:
         """Piece i of `x` goes to rank i; the pieces of the ranks, in their order, come back."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source = call.reads(x)
-            _divided(source, self.size)
+            divided(source, self.size)
             target = call.writes(out, like=x)
-            _require_size(target, source.size, "out", "x")
+            require_size(target, source.size, "out", "x")
             call.same_dtype(source, target)
             count = source.size // self.size
             self._native.all_to_all(source.address, target.address, count, call.type, call.stream)
@@ -219,11 +219,11 @@ class Communicator:
 
     def scatter(self, x: Any, *, root: int, out: Any = None, stream: Stream | None = None) -> Any:
         """Piece i of the root's `x` on rank i. The other ranks pass None and `out`."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             if self.rank == root:
                 source = call.reads(x)
-                target = call.writes(out, shape=_divided(source, self.size), like=x)
-                _require_size(source, target.size * self.size, "x", "out of all ranks")
+                target = call.writes(out, shape=divided(source, self.size), like=x)
+                require_size(source, target.size * self.size, "x", "out of all ranks")
                 call.same_dtype(source, target)
             else:
                 if out is None:
@@ -236,7 +236,7 @@ class Communicator:
 
     def barrier(self, *, stream: Stream | None = None) -> None:
         """Work that comes after it on the stream runs when all ranks have come there."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             self._native.barrier(call.stream)
 
     # Pieces of different sizes: counts are elements, one for each rank; the pieces lie one after another.
@@ -245,16 +245,16 @@ class Communicator:
         self, x: Any, counts: Sequence[int], *, out: Any = None, stream: Stream | None = None
     ) -> Any:
         """The ranks' `x` one after another; rank i brings counts[i] elements."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source = call.reads(x)
             self._require_counts(counts, "counts")
-            _require_size(source, counts[self.rank], "x", "counts")
+            require_size(source, counts[self.rank], "x", "counts")
             target = call.writes(out, shape=(sum(counts),), like=x)
-            _require_size(target, sum(counts), "out", "counts")
+            require_size(target, sum(counts), "out", "counts")
             call.same_dtype(source, target)
-            offsets = _offsets(counts)
+            starts = offsets(counts)
             self._native.all_gather_v(
-                source.address, source.size, target.address, list(counts), offsets, call.type, call.stream
+                source.address, source.size, target.address, list(counts), starts, call.type, call.stream
             )
         return target if out is None else out
 
@@ -268,16 +268,16 @@ class Communicator:
         stream: Stream | None = None,
     ) -> Any:
         """This rank's counts[rank] elements of the reduction."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source = call.reads(x)
             self._require_counts(counts, "counts")
-            _require_size(source, sum(counts), "x", "counts")
+            require_size(source, sum(counts), "x", "counts")
             target = call.writes(out, shape=(counts[self.rank],), like=x)
-            _require_size(target, counts[self.rank], "out", "counts")
+            require_size(target, counts[self.rank], "out", "counts")
             call.same_dtype(source, target)
-            offsets = _offsets(counts)
+            starts = offsets(counts)
             self._native.reduce_scatter_v(
-                source.address, list(counts), offsets, target.address, call.type, op, call.stream
+                source.address, list(counts), starts, target.address, call.type, op, call.stream
             )
         return target if out is None else out
 
@@ -291,21 +291,21 @@ class Communicator:
         stream: Stream | None = None,
     ) -> Any:
         """send_counts[i] elements go to rank i, receive_counts[i] come from it."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source = call.reads(x)
             self._require_counts(send_counts, "send_counts")
             self._require_counts(receive_counts, "receive_counts")
-            _require_size(source, sum(send_counts), "x", "send_counts")
+            require_size(source, sum(send_counts), "x", "send_counts")
             target = call.writes(out, shape=(sum(receive_counts),), like=x)
-            _require_size(target, sum(receive_counts), "out", "receive_counts")
+            require_size(target, sum(receive_counts), "out", "receive_counts")
             call.same_dtype(source, target)
             self._native.all_to_all_v(
                 source.address,
                 list(send_counts),
-                _offsets(send_counts),
+                offsets(send_counts),
                 target.address,
                 list(receive_counts),
-                _offsets(receive_counts),
+                offsets(receive_counts),
                 call.type,
                 call.stream,
             )
@@ -315,20 +315,20 @@ class Communicator:
 
     def send(self, x: Any, peer: int, *, stream: Stream | None = None) -> None:
         """Sends to a rank, which receives as many elements."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             source = call.reads(x)
             self._native.send(source.address, source.size, call.type, peer, call.stream)
 
     def receive(self, out: Any, peer: int, *, stream: Stream | None = None) -> Any:
         """Fills `out` from a rank's send."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             target = call.writes(out)
             self._native.receive(target.address, target.size, call.type, peer, call.stream)
         return out
 
     def batch_isend_irecv(self, messages: Sequence[Send | Receive], *, stream: Stream | None = None) -> None:
         """Sends and receives that go on together, so that their order does not matter between peers."""
-        with _Call(self, stream) as call:
+        with Call(self.device, stream) as call:
             items = []
             for message in messages:
                 sends = isinstance(message, Send)
@@ -344,89 +344,3 @@ class Communicator:
 
     def __repr__(self) -> str:
         return f"<Communicator of rank {self.rank} of {self.size} on npu:{self.device}>"
-
-
-class _Call:
-    """The arrays of one collective: put behind what wrote them before it, and told of it afterwards."""
-
-    def __init__(self, communicator: Communicator, stream: Stream | None) -> None:
-        self._device = communicator.device
-        self._stream = stream or current_stream(self._device)
-        self.stream = self._stream._native
-        self.type = 0  # HcclDataType of the last array
-        self._used: list[tuple[DeviceArray, bool]] = []
-        self._foreign = False
-
-    def __enter__(self) -> _Call:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            return
-        for array, written in self._used:
-            array.used_on(self.stream, written)
-        if self._foreign:
-            self.stream.synchronize()
-
-    def _array(self, value: Any) -> DeviceArray:
-        if not isinstance(value, DeviceArray):
-            if not hasattr(value, "__dlpack__") or type(value).__module__ == "numpy":
-                raise TypeError(
-                    f"a collective takes arrays on an NPU, not {type(value).__name__}: see runtime.asarray"
-                )
-            value = asarray(value, stream=self._stream)
-            self._foreign = True
-        if not value.contiguous:
-            raise ValueError("HCCL takes contiguous arrays: copy() it first")
-        value.use_after_writes(self.stream)
-        self.type = hccl_code(value.dtype_code)
-        return value
-
-    def reads(self, value: Any) -> DeviceArray:
-        array = self._array(value)
-        self._used.append((array, False))
-        return array
-
-    def writes(self, value: Any, *, shape: Sequence[int] | None = None, like: Any = None) -> DeviceArray:
-        """`value`, or a new array of the shape (that of `like` by default) and of the dtype of `like`."""
-        if value is None:
-            model = self._array(like)
-            if shape is None:
-                value = empty_like(model, stream=self._stream)
-            else:
-                value = empty(shape, model.dtype, device=model.device_id, stream=self._stream)
-        array = self._array(value)
-        if array.read_only:
-            raise ValueError("the array that a collective writes is read-only")
-        self._used.append((array, True))
-        return array
-
-    @staticmethod
-    def same_dtype(source: DeviceArray, target: DeviceArray) -> None:
-        if source.dtype_code != target.dtype_code:
-            raise TypeError(
-                f"x has dtype {source.dtype} and out {target.dtype}; a collective converts nothing"
-            )
-
-
-def _offsets(counts: Sequence[int]) -> list[int]:
-    return list(itertools.accumulate(counts, initial=0))[:-1]
-
-
-def _first_extent(array: DeviceArray, change: Any) -> tuple[int, ...]:
-    return (change(array.shape[0]), *array.shape[1:]) if array.shape else (change(1),)
-
-
-def _divided(array: DeviceArray, size: int) -> tuple[int, ...]:
-    if not array.shape or array.shape[0] % size:
-        raise ValueError(
-            f"the first extent of {array.shape} does not divide among {size} ranks; see the ..._v collectives"
-        )
-    return (array.shape[0] // size, *array.shape[1:])
-
-
-def _require_size(array: DeviceArray, elements: int, what: str, by: str) -> None:
-    if array.size != elements:
-        raise ValueError(f"{what} has {array.size} elements; by {by} it has to have {elements}")

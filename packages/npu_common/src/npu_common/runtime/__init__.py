@@ -18,15 +18,8 @@ from npu_common.runtime._library import (
     HcclError,
     SymbolNotFoundError,
 )
-from npu_common.runtime.array import (
-    DeviceArray,
-    asarray,
-    empty,
-    empty_like,
-    from_dlpack,
-    full,
-    zeros,
-)
+from npu_common.runtime.array import DeviceArray, empty
+from npu_common.runtime.creation import asarray, empty_like, from_dlpack, full, zeros
 from npu_common.runtime.device import Device, device_count, origin, soc_name, version
 from npu_common.runtime.stream import Event, Stream, current_stream, default_stream
 

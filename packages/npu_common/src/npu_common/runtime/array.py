@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,13 +15,12 @@ import numpy as np
 
 from npu_common import _cann
 from npu_common.runtime import memory, ops
-from npu_common.runtime._library import ready
 from npu_common.runtime.device import Device
 from npu_common.runtime.dtypes import acl_code, dtype_of, numpy_dtype
 from npu_common.runtime.stream import Stream, current_stream
 
 _H2D, _D2H, _D2D = 1, 2, 3  # aclrtMemcpyKind
-_DLPACK_EXT_DEV = 12  # kDLExtDev: torch's PrivateUse1, so torch_npu's device
+DLPACK_EXT_DEV = 12  # kDLExtDev: torch's PrivateUse1, so torch_npu's device
 _PRODUCER_HAS_WAITED = -1  # `stream` of __dlpack__
 
 
@@ -226,7 +224,7 @@ class DeviceArray(_cann.Array):
     # Exchange.
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return _DLPACK_EXT_DEV, self.device_id
+        return DLPACK_EXT_DEV, self.device_id
 
     def __dlpack__(
         self,
@@ -284,7 +282,7 @@ def _require_alike(host: np.ndarray, array: DeviceArray) -> None:
         )
 
 
-def _stream(device: Device | int | None, stream: Stream | None) -> _cann.Stream:
+def stream_for(device: Device | int | None, stream: Stream | None) -> _cann.Stream:
     index = device.index if isinstance(device, Device) else device
     if stream is None:
         return current_stream(index or 0)._native
@@ -307,101 +305,7 @@ def empty(
         TypeError: no array can have the dtype.
     """
     dims = [shape] if isinstance(shape, int) else list(shape)
-    return DeviceArray(dims, acl_code(dtype), _stream(device, stream))
-
-
-def empty_like(array: DeviceArray, dtype: Any = None, *, stream: Stream | None = None) -> DeviceArray:
-    """An array of unknown values with the shape, dtype and device of another one."""
-    return empty(array.shape, array.dtype if dtype is None else dtype, device=array.device_id, stream=stream)
-
-
-def zeros(
-    shape: int | Sequence[int],
-    dtype: Any = np.float32,
-    *,
-    device: Device | int | None = None,
-    stream: Stream | None = None,
-) -> DeviceArray:
-    """An array of zeros."""
-    result = empty(shape, dtype, device=device, stream=stream)
-    _cann.fill_async(result.stream, result.address, 0, result.nbytes)
-    return result
-
-
-def full(
-    shape: int | Sequence[int],
-    value: Any,
-    dtype: Any = np.float32,
-    *,
-    device: Device | int | None = None,
-    stream: Stream | None = None,
-) -> DeviceArray:
-    """An array of one value."""
-    result = empty(shape, dtype, device=device, stream=stream)
-    return result.copy_from(np.full(result.shape, value, result.dtype))
-
-
-def asarray(
-    values: Any,
-    dtype: Any = None,
-    *,
-    device: Device | int | None = None,
-    stream: Stream | None = None,
-) -> DeviceArray:
-    """Values on the device: an array there as it is, another framework's NPU tensor without a copy, host values by one copy.
-
-    Raises:
-        TypeError: no array can have the dtype; an array on the device has another one (aclnnCast converts).
-    """
-    if isinstance(values, DeviceArray) or _on_npu(values):
-        array = values if isinstance(values, DeviceArray) else from_dlpack(values, stream=stream)
-        if dtype is not None and dtype_of(dtype) != array.dtype:
-            raise TypeError(
-                f"the array has dtype {array.dtype}; ops.call('aclnnCast', ...) converts on the device"
-            )
-        return array if device is None else array.to(device)
-    host = np.asarray(values, None if dtype is None else dtype_of(dtype))
-    return empty(host.shape, host.dtype, device=device, stream=stream).copy_from(host)
-
-
-def _on_npu(values: Any) -> bool:
-    if not hasattr(values, "__dlpack_device__"):
-        return False
-    device_of = getattr(values, "device", None)
-    if (
-        getattr(device_of, "type", None) == "npu"
-    ):  # torch's own answer knows no device that renamed PrivateUse1
-        return True
-    try:
-        return int(values.__dlpack_device__()[0]) == _DLPACK_EXT_DEV
-    except (ValueError, BufferError):
-        return False
-
-
-def from_dlpack(tensor: Any, *, stream: Stream | None = None) -> DeviceArray:
-    """The memory of another framework's NPU tensor as an array, without a copy; it keeps the tensor's memory alive.
-
-    The tensor's values are those that its framework has asked for by now: a torch tensor is waited for (torch_npu
-    hands operators to a thread of its own first, so that its stream alone does not know of them).
-
-    Raises:
-        ValueError: the tensor is not on an NPU, or on another one than the stream.
-        TypeError: it does not speak DLPack.
-    """
-    ready()
-    if not hasattr(tensor, "__dlpack__"):
-        raise TypeError(f"{type(tensor).__name__} has no __dlpack__")
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(tensor, torch.Tensor):
-        if tensor.device.type != "npu":
-            raise ValueError(f"the tensor is on {tensor.device}, not on an NPU; asarray copies host tensors")
-        index = tensor.device.index or 0
-        torch.npu.current_stream(tensor.device).synchronize()
-        return DeviceArray(torch.utils.dlpack.to_dlpack(tensor.detach()), _stream(index, stream))
-    native = _stream(int(tensor.__dlpack_device__()[1]), stream)
-    if isinstance(tensor, DeviceArray):
-        return DeviceArray(tensor.__dlpack__(stream=native.handle, max_version=(1, 1)), native)
-    return DeviceArray(tensor.__dlpack__(max_version=(1, 1)), native)
+    return DeviceArray(dims, acl_code(dtype), stream_for(device, stream))
 
 
 ops._AS_THEY_ARE.add(DeviceArray)

@@ -141,7 +141,9 @@ def _native(op: _cann.Operator, index: int, value: Any) -> Any:
 
 
 def _array(value: Any) -> _cann.Array:
-    from npu_common.runtime.array import DeviceArray, from_dlpack  # array.py computes with this module
+    # They compute with this module.
+    from npu_common.runtime.array import DeviceArray
+    from npu_common.runtime.creation import from_dlpack
 
     if isinstance(value, DeviceArray):
         return value
