@@ -100,7 +100,7 @@ def emit(
         types = infer_types(language, type, attrs, values, names, graphs, outputs or 0)
     node = graph.add_node(type, values, names, types, attrs, node_name, graphs)
     node.controls = list(controls)
-    return node.outputs
+    return list(node.outputs)
 
 
 def find(language: GraphLanguage, type: str) -> Operator:
@@ -232,7 +232,7 @@ def _bind(
         if bound.get(name) is not None:
             raise GraphError(f"input '{name}' of {operator.name} is given twice")
     bound.update(given)
-    like = next((v for item in bound.values() for v in _values(item)), None)
+    like = [v.dtype for item in bound.values() for v in _values(item)]
     values: list[Value | None] = []
     names: list[str] = []
     for port in operator.inputs:
@@ -263,7 +263,7 @@ def _flatten(operator: Operator, port: Port, item: Input) -> list[tuple[str, Inp
 
 
 def _value(
-    graph: Graph, operator: Operator, port: Port, item: Input, like: Value | None
+    graph: Graph, operator: Operator, port: Port, item: Input, like: Sequence[dtypes.DType]
 ) -> Value | None:
     if item is None:
         return None
@@ -278,17 +278,26 @@ def _value(
     return value
 
 
-def _promoted(item: Any, like: Value | None, port: Port) -> np.ndarray[Any, Any]:
-    """A Python number in the dtype of the values beside it, unless the input (an axis) takes only integers."""
+def _promoted(item: Any, like: Sequence[dtypes.DType], port: Port) -> np.ndarray[Any, Any]:
+    """A Python number in the dtype of the first value beside it that can hold it and that the input takes."""
     if isinstance(item, (np.ndarray, np.generic)):
         return np.asarray(item)
-    if isinstance(item, (bool, int, float, complex)) and like is not None:
-        if not port.types or dtypes.language_name(like.dtype) in port.types:
-            return np.asarray(item, like.dtype)
+    if isinstance(item, (bool, int, float)):
+        for dtype in like:
+            if _holds(dtype, item) and (not port.types or dtypes.language_name(dtype) in port.types):
+                return np.asarray(item, dtype)
     array = _array(item, None)
     if array.dtype == np.int64 and port.types and "int64" not in port.types and "int32" in port.types:
         return array.astype(np.int32)
     return array
+
+
+def _holds(dtype: dtypes.DType, number: bool | int | float) -> bool:
+    if isinstance(number, bool):
+        return dtype.kind == "b"
+    if isinstance(number, int) and dtypes.is_integer(dtype):
+        return bool(np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
+    return dtypes.is_float(dtype) or dtype.kind == "c"
 
 
 def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:

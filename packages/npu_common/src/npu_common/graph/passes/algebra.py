@@ -24,6 +24,9 @@ _BROADCASTING = frozenset(
     ("Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "Maximum", "Minimum", "Pow", "Equal", "NotEqual", "Less",
      "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 )  # fmt: skip
+_POINTWISE = frozenset(
+    ("Abs", "Cast", "Exp", "Log", "Neg", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Sqrt", "Square", "Tanh")
+)
 _REDUCTIONS = frozenset(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceAll", "ReduceAny"))
 
 
@@ -176,21 +179,31 @@ def _broadcast_to(node: Node, builder: Builder) -> Value | None:
 
 
 def _implicit_broadcast(node: Node, builder: Builder) -> Value | None:
-    """The operator broadcasts by itself: an explicit BroadcastTo before it only costs memory."""
-    if node.output.shape is None or not node.output.is_static:
+    """The operator broadcasts by itself: an explicit BroadcastTo before it costs memory, or, where the other
+    operand is no larger, repeats one computation; then it goes behind the operator."""
+    if not node.output.is_static:
         return None
     for position in (0, 1):
         wide, other = node.inputs[position], node.inputs[1 - position]
-        if wide is None or other is None or wide.node.type != "BroadcastTo":
-            continue
-        narrow = wide.node.inputs[0]
-        if narrow is None or not narrow.is_static or not other.is_static:
-            continue
-        if np.broadcast_shapes(narrow.shape or (), other.shape or ()) != node.output.shape:  # type: ignore[arg-type]
+        narrow = wide.node.inputs[0] if wide is not None and wide.node.type == "BroadcastTo" else None
+        if narrow is None or other is None or not (narrow.is_static and other.is_static):
             continue
         inputs = [narrow, other] if position == 0 else [other, narrow]
-        return builder.add(node.type, *inputs, attributes=node.attributes)
+        small = builder.add(node.type, *inputs, attributes=node.attributes)
+        return small if small.shape == node.output.shape else _broadcast(small, node, builder)
     return None
+
+
+def _unary_broadcast(node: Node, builder: Builder) -> Value | None:
+    source = node.inputs[0]
+    if source is None or source.node.type != "BroadcastTo" or not node.output.is_static:
+        return None
+    small = builder.add(node.type, source.node.inputs[0], attributes=node.attributes)
+    return _broadcast(small, node, builder)
+
+
+def _broadcast(small: Value, node: Node, builder: Builder) -> Value:
+    return builder.add("BroadcastTo", small, list(node.output.shape or ()))
 
 
 def _above_minus_infinity(node: Node, builder: Builder) -> Value | None:
@@ -230,6 +243,8 @@ _RULES: dict[str, tuple[Rule, ...]] = {
 }
 for _type in _BROADCASTING:
     _RULES[_type] = (*_RULES.get(_type, ()), _implicit_broadcast)
+for _type in _POINTWISE:
+    _RULES[_type] = (*_RULES.get(_type, ()), _unary_broadcast)
 for _type in _REDUCTIONS:
     _RULES[_type] = (_plain_axes,)
 
