@@ -1,8 +1,9 @@
 """Compact copies of the ABI facts that the build needs: ``import_facts.py FACTS_FOLDER [OUTPUT_FOLDER]``.
 
 FACTS_FOLDER holds the extracted facts (acl_runtime.json, enums.json, hccl.json, aclnn.json, ge_ops.json,
-ge_ir_proto.json, torch_npu_symbols.json: names, types, values and layouts read from public headers, see ``sources`` in each file).
-A copy keeps what generators read, one record a line, so that a change of the ABI is a readable diff.
+ge_ir_proto.json, torch_npu_symbols.json: names, types, values and layouts read from public headers, see
+``sources`` in each file). A copy keeps what generators read, one record a line, so that a change of the ABI is a
+readable diff.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ def run(graph: Graph, *inputs: Array, wide: bool = True) -> list[Array]:
             for value, result in zip(node.outputs, _results(node, arguments, wide), strict=False):
                 values[value] = result
                 if result is not None and value.shape is not None:
-                    assert result.shape == value.shape, f"{node}: {result.shape}, inferred {value.type_text()}"
+                    assert result.shape == value.shape, (
+                        f"{node}: {result.shape}, inferred {value.type_text()}"
+                    )
     return [values[value] for value in graph.outputs]
 
 
@@ -40,7 +42,9 @@ def _results(node: Node, inputs: list[Any], wide: bool) -> list[Array | None]:
     if node.type == "Const":
         return [_widened(node.attributes["value"], wide)]
     if node.type == "Cast":
-        return [inputs[0] if wide and node.output.dtype.kind not in "iub" else inputs[0].astype(node.output.dtype)]
+        return [
+            inputs[0] if wide and node.output.dtype.kind not in "iub" else inputs[0].astype(node.output.dtype)
+        ]
     result = OPERATORS[node.type](lambda name: attribute(node, name, native()), *inputs)
     results = result if isinstance(result, list) else [result]
     return results if wide else [r if r is None else np.asarray(r) for r in results]
@@ -63,7 +67,9 @@ def _softmax(x: Array, axis: Any) -> Array:
     return e / e.sum(axis, keepdims=True)
 
 
-def _layer_norm(a: Any, x: Array, shape: Array, gamma: Array | None = None, beta: Array | None = None) -> list[Any]:
+def _layer_norm(
+    a: Any, x: Array, shape: Array, gamma: Array | None = None, beta: Array | None = None
+) -> list[Any]:
     axes = tuple(range(-len(shape), 0))
     y = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + a("epsilon"))
     return [y * (1 if gamma is None else gamma) + (0 if beta is None else beta), None, None]

@@ -132,7 +132,9 @@ def heads(b: Builder) -> list[Value]:
     return [b.input(name, "float32", (2, 4, 8, 16)) for name in "qkv"]
 
 
-def attention(b: Builder, mask: Callable[[Builder, Value], Value] = lambda b, s: s, axes: str = "torch") -> Value:
+def attention(
+    b: Builder, mask: Callable[[Builder, Value], Value] = lambda b, s: s, axes: str = "torch"
+) -> Value:
     q, k, v = heads(b)
     scores = mask(b, b.add("BatchMatMulV2", q, b.add("Transpose", k, [0, 1, 3, 2])) / 4.0)
     weights = softmax(b, scores) if axes == "torch" else softmax_jax(b, scores)

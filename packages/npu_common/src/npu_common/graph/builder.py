@@ -1,9 +1,9 @@
 """Builds graphs: every node is checked against CANN's catalogue and inferred the moment it is added.
 
-    g = Builder("example")
-    x = g.input("x", "float32", (2, 3))
-    y = g.add("Add", x, g.constant(np.ones(3, np.float32)))
-    g.output(y * 2.0)
+g = Builder("example")
+x = g.input("x", "float32", (2, 3))
+y = g.add("Add", x, g.constant(np.ones(3, np.float32)))
+g.output(y * 2.0)
 """
 
 from __future__ import annotations
@@ -188,7 +188,9 @@ def _subgraph_types(type: str, subgraphs: Sequence[Graph]) -> list[tuple[dtypes.
     # While repeats its body (the second graph); the others return what any of their graphs returns.
     results = [g.outputs for g in (subgraphs[1:2] if "While" in type else subgraphs)]
     if len({len(r) for r in results}) != 1:
-        raise GraphError(f"the branches of {type} return {[len(r) for r in results]} values: give all the same")
+        raise GraphError(
+            f"the branches of {type} return {[len(r) for r in results]} values: give all the same"
+        )
     joined = []
     for position, values in enumerate(zip(*results, strict=True)):
         if len({v.dtype for v in values}) != 1:
@@ -212,7 +214,9 @@ def _split_named(
     ports = {port.name for port in operator.inputs}
     both = [n for n in named if n in ports and n in operator.attributes]
     if both:
-        raise GraphError(f"'{both[0]}' is an input and an attribute of {operator.name}: use attributes={{...}}")
+        raise GraphError(
+            f"'{both[0]}' is an input and an attribute of {operator.name}: use attributes={{...}}"
+        )
     given = {n: v for n, v in named.items() if n in ports}
     attrs = {n: v for n, v in named.items() if n not in ports and v is not None}
     return given, attrs | dict(attributes or {})
@@ -269,7 +273,9 @@ def _value(
         return None
     value = item if isinstance(item, Value) else graph.add_constant(_promoted(item, like, port))
     if value.node.graph is not graph:
-        raise GraphError(f"input '{port.name}' of {operator.name} is a value of graph '{value.node.graph.name}'")
+        raise GraphError(
+            f"input '{port.name}' of {operator.name} is a value of graph '{value.node.graph.name}'"
+        )
     name = dtypes.language_name(value.dtype)
     if port.types and name not in port.types:
         raise GraphError(

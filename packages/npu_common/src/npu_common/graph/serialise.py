@@ -240,7 +240,9 @@ class _Reader:
             elif index != "-1":
                 outputs = made[name].outputs
                 if not index.isdigit() or int(index) >= len(outputs):
-                    raise GraphError(f"{op.type} '{op.name}' reads '{text}': '{name}' has {len(outputs)} outputs")
+                    raise GraphError(
+                        f"{op.type} '{op.name}' reads '{text}': '{name}' has {len(outputs)} outputs"
+                    )
                 values.append(outputs[int(index)])
         return values
 
@@ -270,7 +272,12 @@ class _Reader:
         return self._done[name] if name in self._done else self.read(self._graphs[name])
 
     def _types(
-        self, op: Any, attributes: dict[str, Any], inputs: list[Value | None], names: list[str], graphs: list[Graph]
+        self,
+        op: Any,
+        attributes: dict[str, Any],
+        inputs: list[Value | None],
+        names: list[str],
+        graphs: list[Graph],
     ) -> list[tuple[dtypes.DType, Shape | None]]:
         if op.type in ("Const", "Constant"):
             array = attributes["value"]
@@ -298,5 +305,3 @@ def _shape(dims: Iterable[int]) -> Shape | None:
 def equal(one: Graph, other: Graph, language: GraphLanguage | None = None) -> bool:
     """Whether two graphs compute the same way: operators, edges, attributes, types, constants, donations."""
     return canonical_bytes(one, language) == canonical_bytes(other, language)
-
-

@@ -141,7 +141,8 @@ def _token(text: str) -> Token:
 def _calls(line: Line, node: Node, language: GraphLanguage) -> list[Call]:
     _check_nothing_is_dropped(line, node, language)
     return [
-        Call(call.function, tuple(_argument(token, node, language) for token in call.tokens)) for call in line.calls
+        Call(call.function, tuple(_argument(token, node, language) for token in call.tokens))
+        for call in line.calls
     ]
 
 
@@ -213,7 +214,9 @@ def _input(token: Token, node: Node, language: GraphLanguage) -> Any:
 
 def _is_needed(token: Token, node: Node) -> bool:
     # PadV3 without its value has a line of its own; so has a product without bias.
-    return (node.type, token.name) in (("PadV3", "constant_values"),) or token.name == "bias" and "MatMul" in node.type
+    return (node.type, token.name) in (("PadV3", "constant_values"),) or (
+        token.name == "bias" and "MatMul" in node.type
+    )
 
 
 def _listed(values: Any, detail: str, name: str) -> Any:

@@ -57,6 +57,11 @@ _STRIDED = (
     "aclnnStridedSlice(x, begin, end, strides, .begin_mask, .end_mask, .ellipsis_mask, .new_axis_mask,"
     " .shrink_axis_mask, =y)"
 )
+_MATMUL = (
+    "aclnnMatmul(x1^transpose_x1, x2^transpose_x2, =y, 0)",
+    "aclnnAddmm(bias, x1^transpose_x1, x2^transpose_x2, 1, 1, =y, 0)",
+)
+_BATCH_MATMUL = ("aclnnMatmul(x1^adj_x1, x2^adj_x2, =y, 0)",)
 _GATED_NORM = "gamma, beta, .epsilon, =y, =mean, =rstd)"
 
 LINES: dict[str, tuple[str, ...]] = {
@@ -177,14 +182,8 @@ LINES: dict[str, tuple[str, ...]] = {
     "LinSpace": ("aclnnLinspace(start, stop, num[0], =output)",),
     "Eye": ("aclnnEye(.num_rows, .num_columns, =y) ~dtype",),
     # Products. cubeMathType 0: keep the inputs' precision.
-    **{
-        name: (
-            "aclnnMatmul(x1^transpose_x1, x2^transpose_x2, =y, 0)",
-            "aclnnAddmm(bias, x1^transpose_x1, x2^transpose_x2, 1, 1, =y, 0)",
-        )
-        for name in ("MatMul", "MatMulV2", "MatMulV3")
-    },
-    **{name: ("aclnnMatmul(x1^adj_x1, x2^adj_x2, =y, 0)",) for name in ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")},
+    **dict.fromkeys(("MatMul", "MatMulV2", "MatMulV3"), _MATMUL),
+    **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _BATCH_MATMUL),
     "Einsum": ("aclnnEinsum(x, .equation, =y) ~N",),
     "MatrixInverse": ("aclnnInverse(x, =y)",),
     "Cholesky": ("aclnnLinalgCholesky(x, false, =y)",),

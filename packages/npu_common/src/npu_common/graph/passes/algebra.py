@@ -7,6 +7,7 @@ dimensions, and broadcasting is left to the operators that do it themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,9 @@ _BROADCASTING = frozenset(
 _POINTWISE = frozenset(
     ("Abs", "Cast", "Exp", "Log", "Neg", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Sqrt", "Square", "Tanh")
 )
-_REDUCTIONS = frozenset(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceAll", "ReduceAny"))
+_REDUCTIONS = frozenset(
+    ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceAll", "ReduceAny")
+)
 
 
 def clean_up(graph: Graph, language: GraphLanguage) -> int:
@@ -82,7 +85,7 @@ def _all(value: Value | None, number: float) -> bool:
     array = None if value is None else value.constant
     if array is None or array.dtype.kind == "c" or array.size == 0:
         return False
-    wide = array.astype(np.float64)
+    wide: np.ndarray[Any, Any] = array.astype(np.float64)
     return bool(np.all(wide == number) and np.all(np.signbit(wide) == np.signbit(number)))
 
 
@@ -155,7 +158,12 @@ def _plain_axes(node: Node, builder: Builder) -> Value | None:
 
 
 # name -> (bits of the significand, smallest and largest exponent), for floats that hold each other's numbers.
-_FLOATS = {"float16": (11, -24, 15), "bfloat16": (8, -133, 127), "float32": (24, -149, 127), "float64": (53, -1074, 1023)}
+_FLOATS = {
+    "float16": (11, -24, 15),
+    "bfloat16": (8, -133, 127),
+    "float32": (24, -149, 127),
+    "float64": (53, -1074, 1023),
+}
 
 
 def _is_lossless(one: dtypes.DType, other: dtypes.DType) -> bool:
@@ -249,5 +257,3 @@ for _type in _REDUCTIONS:
     _RULES[_type] = (_plain_axes,)
 
 ALGEBRA = Pass("algebra", clean_up)
-
-

@@ -14,7 +14,17 @@ import numpy as np
 
 from npu_common.graph.ir import Value
 from npu_common.graph.passes.manager import Pass
-from npu_common.graph.passes.pattern import Match, Pattern, Rewrite, any_of, attribute, number, op, rewrite, var
+from npu_common.graph.passes.pattern import (
+    Match,
+    Pattern,
+    Rewrite,
+    any_of,
+    attribute,
+    number,
+    op,
+    rewrite,
+    var,
+)
 
 _q, _k, _v = var("q"), var("k"), var("v")
 _PRODUCTS = "BatchMatMul BatchMatMulV2"
@@ -58,16 +68,28 @@ def _build(found: Match) -> Value | None:
     statistics = (np.float32, (batch, heads, rows, 8))
     types = [statistics, statistics, (q.dtype, (0,)), (q.dtype, found.root.shape)]
     return found.builder().add_many(
-        "FlashAttentionScore", q, k, v, outputs=types, scale_value=scale, head_num=heads, input_layout="BNSD", **inputs
+        "FlashAttentionScore",
+        q,
+        k,
+        v,
+        outputs=types,
+        scale_value=scale,
+        head_num=heads,
+        input_layout="BNSD",
+        **inputs,
     )[3]
 
 
 def _are_heads(q: Value, k: Value, v: Value) -> bool:
     if not all(x.is_static and len(x.shape or ()) == 4 and x.dtype == q.dtype for x in (q, k, v)):
         return False
-    (b, n, _, d), (kb, kn, s, kd) = q.shape or (), k.shape or ()  # type: ignore[misc]
+    (b, n, _, d), (kb, kn, s, kd) = q.shape or (), k.shape or ()
     # One head size for all three, and as many key heads as query heads (the products do not broadcast here).
-    return q.dtype.name in ("float32", "float16", "bfloat16") and (kb, kn, kd) == (b, n, d) and v.shape == (b, n, s, d)
+    return (
+        q.dtype.name in ("float32", "float16", "bfloat16")
+        and (kb, kn, kd) == (b, n, d)
+        and v.shape == (b, n, s, d)
+    )
 
 
 def _over_last_dimension(found: Match) -> bool:
@@ -93,4 +115,6 @@ def _dropped(found: Match, q: Value, k: Value) -> Value | None:
     return found.builder().constant(~plain) if bool(plain.any(axis=1).all()) else None
 
 
-FUSE_ATTENTION = Pass("fuse attention", rewrite((Rewrite("FlashAttentionScore", _attention(_masked), _build),)))
+FUSE_ATTENTION = Pass(
+    "fuse attention", rewrite((Rewrite("FlashAttentionScore", _attention(_masked), _build),))
+)

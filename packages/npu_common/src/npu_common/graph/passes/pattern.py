@@ -127,7 +127,9 @@ def match(pattern: Pattern, value: Value, language: GraphLanguage) -> Iterator[M
     be read from outside: they would be computed twice."""
     for values, inner in _match(pattern, value, {}, frozenset(), language):
         root = value.node
-        if all(user in inner for node in inner if node is not root for out in node.outputs for user in out.users):
+        if all(
+            user in inner for node in inner if node is not root for out in node.outputs for user in out.users
+        ):
             yield Match(values, inner, value.node.graph, value, language)
 
 
