@@ -139,5 +139,5 @@ def test_a_cycle_is_named(g: Builder) -> None:
 def test_a_node_that_is_read_cannot_be_removed(g: Builder) -> None:
     y = -g.input("x", "float32", (2,))
     g.output(y)
-    with pytest.raises(GraphError, match="NetOutput.*reads it"):
+    with pytest.raises(GraphError, match=r"NetOutput.*reads it"):
         g.graph.remove(y.node)

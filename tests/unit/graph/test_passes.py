@@ -46,7 +46,7 @@ BECOMES: dict[str, tuple[Make, list[str]]] = {
     "x - (-0) changes -0": (lambda b, x: x - -0.0, ["Sub"]),
     "x * 0 is not 0": (lambda b, x: x * 0.0, ["Mul"]),
     "x - x is not 0": (lambda b, x: x - x, ["Sub"]),
-    "-(-x)": (lambda b, x: -(-x), []),
+    "-(-x)": (lambda b, x: b.add("Neg", -x), []),
     "identity": (lambda b, x: b.add("Identity", x), []),
     "max(-inf, x)": (lambda b, x: b.add("Maximum", -np.inf, x), []),
     "max(0, x)": (lambda b, x: b.add("Maximum", 0.0, x), ["Maximum"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -160,7 +161,7 @@ def test_an_edge_to_nowhere_is_refused() -> None:
 
 def test_a_cycle_is_refused() -> None:
     b = Builder("g")
-    b.output(-(-b.input("x", "float32", (2,))))
+    b.output(b.add("Neg", -b.input("x", "float32", (2,))))
     model = messages()["ModelDef"].FromString(to_model(b.graph))
     model.graph[0].op[1].input[0] = f"{model.graph[0].op[2].name}:0"
     with pytest.raises(GraphError, match="cycle"):
@@ -173,15 +174,11 @@ def test_damaged_bytes_are_read_or_refused_in_a_sentence(position: int, noise: b
     data = bytearray(to_model(branches()))
     position %= len(data)
     data[position : position + len(noise)] = noise
-    try:
+    with contextlib.suppress(GraphError):
         from_model(bytes(data))
-    except (GraphError, TypeError, ValueError):
-        pass
 
 
-@pytest.mark.parametrize(
-    "name", [row for row in ("float32", "bfloat16", "float8_e4m3fn", "bool", "complex64", "uint16")]
-)
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float8_e4m3fn", "bool", "complex64", "uint16"])
 def test_constants_of_every_kind_keep_their_bits(name: str) -> None:
     b = Builder("g")
     array = np.frombuffer(bytes(range(1, 17)) * 2, np.uint8)

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from npu_common.graph import dtypes
 from npu_common.graph.attributes import from_attribute, to_attribute
 from npu_common.graph.builder import infer_types, normal_attribute
-from npu_common.graph.ir import Graph, GraphError, Node, Shape, Value
+from npu_common.graph.ir import CONSTANTS, Graph, GraphError, Node, Shape, Value
 from npu_common.graph.language import GraphLanguage, native
 from npu_common.graph.proto import messages
 
@@ -50,9 +52,10 @@ def from_model(data: bytes, language: GraphLanguage | None = None) -> Graph:
     """
     model = _parse(data)
     reader = _Reader({g.name: g for g in model.graph}, language or native())
-    graph = reader.read(model.graph[0])
-    graph.name = model.graph[0].name
-    return graph
+    try:
+        return reader.read(model.graph[0])
+    except TypeError as error:  # a data type that dtypes does not have
+        raise GraphError(f"model '{model.name}': {error}") from None
 
 
 def _parse(data: bytes) -> Any:
@@ -188,11 +191,12 @@ class _Reader:
         self._graphs = graphs
         self._language = language
         self._done: dict[str, Graph] = {}
+        self._open: set[str] = set()
 
     def read(self, definition: Any) -> Graph:
         """Subgraphs before the node that holds them: its results are theirs."""
         graph = Graph(definition.name)
-        self._done[definition.name] = graph
+        self._open.add(definition.name)
         made: dict[str, Node] = {}
         for op in self._in_order(definition):
             if op.type == "NetOutput":
@@ -205,7 +209,9 @@ class _Reader:
         for name, attribute in definition.attr.items():
             graph.attributes[name] = from_attribute(attribute, "")
         pairs = graph.attributes.pop(_ALIASES, [])
-        graph.aliases = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        graph.aliases = dict(zip(pairs[::2], pairs[1::2], strict=False))
+        self._open.discard(definition.name)
+        self._done[definition.name] = graph
         return graph
 
     def _in_order(self, definition: Any) -> Iterable[Any]:
@@ -269,6 +275,8 @@ class _Reader:
     def _subgraph(self, op: Any, name: str) -> Graph:
         if name not in self._graphs:
             raise GraphError(f"{op.type} '{op.name}' names the subgraph '{name}', which the model has not")
+        if name in self._open:
+            raise GraphError(f"graph '{name}' contains itself, by {op.type} '{op.name}'")
         return self._done[name] if name in self._done else self.read(self._graphs[name])
 
     def _types(
@@ -279,8 +287,10 @@ class _Reader:
         names: list[str],
         graphs: list[Graph],
     ) -> list[tuple[dtypes.DType, Shape | None]]:
-        if op.type in ("Const", "Constant"):
-            array = attributes["value"]
+        if op.type in CONSTANTS:
+            array = attributes.get("value")
+            if not isinstance(array, np.ndarray):
+                raise GraphError(f"{op.type} '{op.name}' has no value")
             return [(array.dtype, array.shape)]
         written = [(dtypes.from_proto(d.dtype), _shape(d.shape.dim)) for d in op.output_desc]
         if op.type == "Data" or not (graphs or self._language.has_rule(op.type)):
