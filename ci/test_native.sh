@@ -18,6 +18,6 @@ echo "[test] the same under AddressSanitizer and UndefinedBehaviorSanitizer, in 
 cmake -S native -B build/sanitized -G Ninja -DPython_EXECUTABLE="$PWD/.venv/bin/python" -DNPU_SANITIZE=ON \
     -DCMAKE_CXX_FLAGS=-Wno-maybe-uninitialized \
     > build/sanitized.log 2>&1 || { cat build/sanitized.log; exit 1; }
-cmake --build build/sanitized --target ascendcl hccl hcomm ge_runner npu_graph >> build/sanitized.log 2>&1 || { cat build/sanitized.log; exit 1; }
+cmake --build build/sanitized --target ascendcl hccl hcomm ge_runner npu_graph npu_cann >> build/sanitized.log 2>&1 || { cat build/sanitized.log; exit 1; }
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 run_tests build/sanitized build/sanitized_tests -DNPU_SANITIZE=ON

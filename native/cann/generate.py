@@ -1,7 +1,7 @@
 """Writes our own declarations of CANN's ABI from facts/: ``generate.py OUTPUT_FOLDER``.
 
 acl.h, hccl.h, aclnn_base.h: enums, structs (size and offsets asserted), typedefs, prototypes with C linkage;
-error_names.h: the name of each ACL error code.
+error_names.h: the name of each ACL error code. prototypes.cpp: the parameters of each aclnn operator.
 """
 
 from __future__ import annotations
@@ -176,6 +176,48 @@ def error_names(enums: Record) -> str:
     )
 
 
+#: How OpExecutor (op_executor.h) passes a parameter: a letter per C type.
+LETTERS = {
+    "aclTensor *": "T",
+    "aclScalar *": "S",
+    "aclIntArray *": "I",
+    "aclBoolArray *": "B",
+    "aclFloatArray *": "F",
+    "aclTensorList *": "L",
+    "aclScalarList *": "l",
+    "char *": "s",
+    "double": "d",
+    "float": "f",
+    "bool": "b",
+    "aclDataType": "t",
+    "int64_t": "q",
+    "uint64_t": "Q",
+    "int32_t": "i",
+    "int": "i",
+    "uint32_t": "u",
+    "int8_t": "c",
+}
+
+
+def prototypes(facts: Record) -> str:
+    """The table of aclnn's operators, sorted by name: a letter a parameter, the names, and which ones are written."""
+    rows = []
+    for name, parameters in sorted(facts["ops"].items()):
+        letters = "".join(LETTERS[type_.removeprefix("const ")] for type_, _ in parameters)
+        names = " ".join(parameter for _, parameter in parameters)
+        written = sum(1 << i for i, (type_, _) in enumerate(parameters) if type_ in WRITTEN)
+        rows.append(f'    {{"{name}", "{letters}", "{names}", {written}ULL}},\n')
+    return (
+        f'{BANNER.replace("#pragma once", "")}#include "cann/op_executor.h"\n\nnamespace npu::cann {{\n\n'
+        f"const Prototype kPrototypes[] = {{\n{''.join(rows)}}};\n"
+        f"const std::size_t kPrototypeCount = {len(rows)};\n\n}}  // namespace npu::cann\n"
+    )
+
+
+#: A tensor that is not const is an output; other types without const are inputs all the same.
+WRITTEN = ("aclTensor *", "aclTensorList *")
+
+
 def main(argv: list[str]) -> None:
     if len(argv) != 2:
         raise SystemExit(__doc__)
@@ -193,6 +235,7 @@ def main(argv: list[str]) -> None:
         ),
         "aclnn_base.h": aclnn_base(load("aclnn_base.json")),
         "error_names.h": error_names(enums),
+        "prototypes.cpp": prototypes(load("aclnn.json")),
     }
     for name, text in texts.items():
         (output / name).write_text(text)

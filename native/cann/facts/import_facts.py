@@ -1,7 +1,7 @@
 """Compact copies of the ABI facts that the build needs: ``import_facts.py FACTS_FOLDER [OUTPUT_FOLDER]``.
 
 FACTS_FOLDER holds the extracted facts (acl_runtime.json, enums.json, hccl.json, aclnn.json, ge_ops.json,
-ge_ir_proto.json, torch_npu_symbols.json: names, types, values and layouts read from public headers, see
+ge_abi.json, ge_ir_proto.json, torch_npu_symbols.json: names, types, values and layouts read from public headers, see
 ``sources`` in each file). A copy keeps what generators read, one record a line, so that a change of the ABI is a
 readable diff.
 """
@@ -112,6 +112,39 @@ def _ge_ir_proto(facts: Record) -> Record:
     return {"sources": facts["sources"], "package": facts["package"], "messages": messages, "enums": enums}
 
 
+#: What native/cann/ge.h declares.
+_GE_BUILD = {
+    "ge::AscendString": [
+        "_ZN2ge12AscendStringC1EPKc",
+        "_ZNK2ge12AscendString9GetStringEv",
+        "_ZNK2ge12AscendStringltERKS0_",
+    ],
+    "ge::Graph": ["_ZN2ge5GraphC1EPKc", "_ZN2ge5GraphD1Ev", "_ZN2ge5Graph11LoadFromMemEPKhm"],
+    "ge:: free": [
+        "aclgrphBuildInitialize",
+        "aclgrphBuildFinalize",
+        "aclgrphBuildModel",
+        "aclgrphGetIRVersion",
+        "GEGetErrorMsgV3",
+    ],
+}
+
+
+def _ge_build(facts: Record) -> Record:
+    """The functions that build an OM, without the overloads that take std::string (their names depend on its ABI)."""
+    symbols = [
+        {"class": cls, "name": f["name"], "mangled": f["mangled"]}
+        for cls, wanted in _GE_BUILD.items()
+        for f in facts["classes"][cls]
+        if (f["mangled"] in wanted or f["name"] in wanted) and "std::string" not in str(f["params"])
+    ]
+    layouts = [
+        {"name": name, "size": facts["layouts_x86_64"][name]["size"]}
+        for name in ("ge::AscendString", "ge::Graph", "ge::ModelBufferData")
+    ]
+    return {"sources": facts["sources"], "symbols": symbols, "layouts": layouts}
+
+
 def compact_facts(folder: Path) -> dict[str, Record]:
     """The compact copies by file name, from the folder of extracted facts."""
 
@@ -129,6 +162,7 @@ def compact_facts(folder: Path) -> dict[str, Record]:
         "enums.json": enum_copy,
         "hccl.json": _hccl(load("hccl.json")),
         "aclnn_base.json": _aclnn_base(load("aclnn.json")),
+        "ge_build.json": _ge_build(load("ge_abi.json")),
         "ge_ops.json": _ge_ops(load("ge_ops.json")),
         "ge_ir_proto.json": _ge_ir_proto(load("ge_ir_proto.json")),
         "torch_npu_dlsym.json": {"libraries": dlsym},

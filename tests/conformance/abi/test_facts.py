@@ -113,3 +113,60 @@ def test_error_codes_have_their_names(tmp_path: Path) -> None:
         "unknown error code",
         "HCCL_E_NOT_SUPPORT",
     ]
+
+
+def test_every_struct_of_hccl_has_its_layout(tmp_path: Path) -> None:
+    """Offsets and sizes written out here from the facts, apart from the assertions that the generator makes."""
+    subprocess.run([sys.executable, str(FACTS.parent / "generate.py"), str(tmp_path / "cann")], check=True)
+    lines = ["#include <cstddef>", '#include "cann/acl.h"', '#include "cann/hccl.h"']
+    for file in ("acl_runtime.json", "hccl.json"):
+        for struct in facts(file)["structs"]:
+            lines.append(f"static_assert(sizeof({struct['name']}) == {struct['size']});")
+            lines.append(f"static_assert(alignof({struct['name']}) == {struct['align']});")
+            for name, type_, offset, size in struct["fields"]:
+                if name and offset >= 0 and "(anonymous" not in type_ and "(unnamed" not in type_:
+                    lines.append(f"static_assert(offsetof({struct['name']}, {name}) == {offset});")
+                    lines.append(f"static_assert(sizeof({struct['name']}::{name}) == {size});")
+    assert len(lines) > 500
+    (tmp_path / "layouts.cpp").write_text("\n".join(lines))
+    command = ["c++", "-std=c++20", "-fsyntax-only", f"-I{tmp_path}", str(tmp_path / "layouts.cpp")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+LETTERS_OF_EXECUTOR = {
+    "aclTensor*": "T",
+    "aclScalar*": "S",
+    "aclIntArray*": "I",
+    "aclBoolArray*": "B",
+    "aclFloatArray*": "F",
+    "aclTensorList*": "L",
+    "aclScalarList*": "l",
+    "char*": "s",
+    "double": "d",
+    "float": "f",
+    "bool": "b",
+    "aclDataType": "t",
+    "int64_t": "q",
+    "uint64_t": "Q",
+    "int32_t": "i",
+    "int": "i",
+    "uint32_t": "u",
+    "int8_t": "c",
+}
+
+
+def test_the_executor_s_table_has_every_operator_with_its_parameters(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, str(FACTS.parent / "generate.py"), str(tmp_path / "cann")], check=True)
+    row = re.compile(r'^    \{"(\w+)", "(\w*)", "([\w ]*)", (\d+)ULL\},$', re.MULTILINE)
+    table = {m[1]: m.groups()[1:] for m in row.finditer((tmp_path / "cann" / "prototypes.cpp").read_text())}
+    ops = facts("aclnn.json")["ops"]
+    assert list(table) == sorted(ops)
+    for name, parameters in ops.items():
+        letters, names, written = table[name]
+        types = [type_.replace("const ", "").replace(" ", "") for type_, _ in parameters]
+        assert letters == "".join(LETTERS_OF_EXECUTOR[type_] for type_ in types), name
+        assert names.split() == [parameter for _, parameter in parameters], name
+        outputs = [t in ("aclTensor *", "aclTensorList *") for t, _ in parameters]
+        assert [bool(int(written) >> i & 1) for i in range(len(parameters))] == outputs, name
+        assert len(parameters) <= 64, name
