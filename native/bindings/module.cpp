@@ -11,4 +11,5 @@ PYBIND11_MODULE(_cann, module) {
     bind_array(module);
     bind_operators(module);
     bind_communicator(module);
+    bind_graph(module);
 }

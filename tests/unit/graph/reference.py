@@ -98,9 +98,9 @@ def _rotary(a: Any, x: Array, cos: Array, sin: Array) -> Array:
 
 def _attention(a: Any, q: Array, k: Array, v: Array, *rest: Array | None) -> list[Any]:
     shift, _, _, mask = [*rest, None, None, None, None][:4]
-    scores = q @ np.swapaxes(k, -1, -2) * a("scale_value")
-    if shift is not None:
-        scores = scores + shift
+    scores, scale, shift = q @ np.swapaxes(k, -1, -2), a("scale_value"), 0 if shift is None else shift
+    # aclnnFlashAttentionScoreV2, pseType: 0 multiplies and then adds, 1 adds and then multiplies.
+    scores = {0: scores * scale + shift, 1: (scores + shift) * scale}[a("pse_type")]
     if mask is not None:
         scores = np.where(mask, -np.inf, scores)
     return [None, None, None, _softmax(scores, -1) @ v]

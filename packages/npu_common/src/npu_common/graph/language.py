@@ -154,8 +154,9 @@ def native() -> NativeLanguage:
         ImportError: npu_common was installed without its native part.
     """
     try:
-        return NativeLanguage(importlib.import_module("npu_common._cann").graph)
+        module = importlib.import_module("npu_common._cann")
     except ImportError as error:
         raise ImportError(
             "npu_common has no native part (npu_common._cann): install the package with make setup"
         ) from error
+    return NativeLanguage(module.graph)

@@ -32,14 +32,14 @@ _BINARY = {
 VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten", "FlattenV2", "Identity"))
 
 _ATTENTION = (
-    "aclnnFlashAttentionScore(query, key, value, real_shift, drop_mask, padding_mask, atten_mask, prefix, .scale_value,"
-    " .keep_prob, .pre_tockens, .next_tockens, .head_num, .input_layout, .inner_precise, .sparse_mode, =softmax_max,"
-    " =softmax_sum, =softmax_out, =attention_out)"
+    "aclnnFlashAttentionScoreV2(query, key, value, real_shift, drop_mask, padding_mask, atten_mask, prefix, q_start_idx,"
+    " kv_start_idx, .scale_value, .keep_prob, .pre_tockens, .next_tockens, .head_num, .input_layout, .inner_precise,"
+    " .sparse_mode, .pse_type, =softmax_max, =softmax_sum, =softmax_out, =attention_out)"
 )
 _ATTENTION_GRAD = (
-    "aclnnFlashAttentionScoreGrad(query, key, value, dy, pse_shift, drop_mask, padding_mask, atten_mask, softmax_max,"
-    " softmax_sum, softmax_in, attention_in, prefix, .scale_value, .keep_prob, .pre_tockens, .next_tockens, .head_num,"
-    " .input_layout, .inner_precise, .sparse_mode, =dq, =dk, =dv, =dpse)"
+    "aclnnFlashAttentionScoreGradV2(query, key, value, dy, pse_shift, drop_mask, padding_mask, atten_mask, softmax_max,"
+    " softmax_sum, softmax_in, attention_in, prefix, q_start_idx, kv_start_idx, .scale_value, .keep_prob, .pre_tockens,"
+    " .next_tockens, .head_num, .input_layout, .inner_precise, .sparse_mode, .pse_type, =dq, =dk, =dv, =dpse)"
 )
 _PROMPT = (
     "aclnnPromptFlashAttention(query, key, value, pse_shift, atten_mask, actual_seq_lengths, .num_heads, .scale_value,"

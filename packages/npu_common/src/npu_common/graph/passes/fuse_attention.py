@@ -1,8 +1,9 @@
 """FlashAttentionScore from softmax(q k^T scale + mask) v over batches of heads (layout BNSD).
 
-Runs after SoftmaxV2 and the transposes of the products have been found. An added mask becomes `real_shift` (added
-after the scale: pse_type 1). A selected mask becomes `atten_mask` only where it is a constant that leaves every row
-at least one position: rows without any are NaN in one formula and 0 in the fused one.
+Runs after SoftmaxV2 and the transposes of the products have been found. An added mask becomes `real_shift` with
+pse_type 0, scale q k^T + shift (the default, 1, is scale (q k^T + shift): aclnnFlashAttentionScoreV2's description).
+A selected mask becomes `atten_mask` only where it is a constant that leaves every row at least one position: rows
+without any are NaN in one formula and 0 in the fused one.
 
 Only the forward form; the gradient (FlashAttentionScoreGrad) is chosen by the importers, which know what they
 differentiate.
@@ -50,11 +51,11 @@ def _build(found: Match) -> Value | None:
     q, k, v = found["q"], found["k"], found["v"]
     if not _are_heads(q, k, v) or not _over_last_dimension(found):
         return None
-    inputs: dict[str, Value] = {}
+    inputs: dict[str, Value | int] = {}
     if "bias" in found.values:
         if not _is_shift(found["bias"], q, k):
             return None
-        inputs["real_shift"] = found["bias"]
+        inputs |= {"real_shift": found["bias"], "pse_type": 0}
     if "keep" in found.values:
         mask = _dropped(found, q, k)
         if mask is None:
