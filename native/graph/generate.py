@@ -111,6 +111,52 @@ EXTRA: list[Record] = [
         ],
     },
 ]
+# Types that a header leaves out although something public has them, by operator; they are added to the ports named.
+ADDED: dict[str, tuple[str, str]] = {
+    "Conv2DTranspose": ("x filter", "FLOAT"),  # its output has it
+    # Definitions of the kernels: hicann/ops-nn and hicann/ops-math, <operator>_def.cpp.
+    "HardSwish": ("x y", "BF16"),
+    "Greater": ("x1 x2", "BOOL"),
+    "GreaterEqual": ("x1 x2", "BOOL"),
+    "Split": ("split_dim", "INT64"),
+    "StridedSlice": ("x y", "BOOL"),
+    "Unpack": ("x y", "BOOL"),
+    # HcclDataType has it; half of the collectives' headers are older.
+    **{
+        f"Hcom{name}": ("x y send_data recv_data", "BF16")
+        for name in [
+            "AllGather",
+            "AllGatherV",
+            "AllReduce",
+            "AllToAll",
+            "AllToAllV",
+            "AllToAllVC",
+            "Broadcast",
+            "Gather",
+            "Receive",
+            "Reduce",
+            "ReduceScatter",
+            "ReduceScatterV",
+            "Send",
+        ]
+    },
+}
+# They compute with no element: whatever their headers list, anything goes.
+UNTYPED = {
+    *((name, "x") for name in ("Bitcast", "FlattenV2", "Print", "Rank", "ShapeN", "StopGradient")),
+    *((name, "y") for name in ("Bitcast", "FlattenV2", "StopGradient")),
+}
+
+
+def port_types(op: Record, port: Record) -> list[str] | None:
+    """The types of an operator's port as its header lists them, put right; None: anything goes."""
+    if (op["name"], port["name"]) in UNTYPED:
+        return None
+    types = types_of(port["types"], op.get("datatypes") or {})
+    ports, extra = ADDED.get(op["name"], ("", ""))
+    return sorted({*types, extra}) if types and port["name"] in ports.split() else types
+
+
 # Data is fed from outside: its declared input exists in no model that a client writes.
 OPTIONAL_INPUTS = {("Data", "x"), ("RefData", "x"), ("Variable", "x")}
 
@@ -194,12 +240,11 @@ class Table:
         return -1 if types is None else self.sets.setdefault(" ".join(types), len(self.sets))
 
     def _ports(self, mark: str, op: Record, ports: list[Record]) -> list[str]:
-        symbols = op.get("datatypes") or {}
         lines = []
         for port in ports:
             optional = mark == "i" and (op["name"], port["name"]) in OPTIONAL_INPUTS
             kind = "optional" if optional else port["kind"]
-            lines.append(f"{mark} {port['name']} {kind} {self._set(types_of(port['types'], symbols))}")
+            lines.append(f"{mark} {port['name']} {kind} {self._set(port_types(op, port))}")
         return lines
 
     def text(self, op: Record) -> str:

@@ -54,7 +54,7 @@ Dims attended(const Context& c, const Layout& layout, const char* heads) {
     int64_t key_heads = query == 0 ? 0 : key / (query / count);
     if (key_heads == 0 || value.back() % key_heads != 0)
         c.fail("the value's hidden size does not fit the key's heads");
-    out.back() = value.back() / key_heads * count;
+    out.back() = times(c, value.back() / key_heads, count);
     return out;
 }
 

@@ -37,9 +37,9 @@ void broadcast_all(Context& c) {
     for (const Operand& operand : c.all("x")) c.out(operand.type);
 }
 
-int64_t sum(const Dims& counts) {
+int64_t sum(const Context& c, const Dims& counts) {
     int64_t out = 0;
-    for (int64_t count : counts) out = sum_sizes(out, count);
+    for (int64_t count : counts) out = sum_sizes(c, out, count);
     return out;
 }
 
@@ -51,7 +51,7 @@ void all_to_all_v(Context& c) {
         if (counts->size() != starts->size()) c.fail("recv_counts and recv_displacements differ in length");
         int64_t end = 0;
         for (std::size_t at = 0; at < counts->size(); ++at)
-            end = std::max(end, sum_sizes((*counts)[at], (*starts)[at]));
+            end = std::max(end, sum_sizes(c, (*counts)[at], (*starts)[at]));
         return Dims{end};
     });
 }
@@ -59,7 +59,7 @@ void all_to_all_v(Context& c) {
 /// recv_counts of elements, flat.
 void all_gather_v(Context& c) {
     c.out(c.dtype("x"),
-          [&] { return Dims{c.value("recv_counts") ? sum(*c.value("recv_counts")) : kUnknown}; });
+          [&] { return Dims{c.value("recv_counts") ? sum(c, *c.value("recv_counts")) : kUnknown}; });
 }
 
 void reduce_scatter_v(Context& c) {

@@ -37,20 +37,17 @@ int64_t windows(const Context& c, int64_t size, const Window& window) {
     if (window.stride <= 0 || window.dilation <= 0 || window.size < 0)
         c.fail("sizes, strides and dilations of a window are positive");
     if (size < 0) return kUnknown;
-    if (window.same) return (size + window.stride - 1) / window.stride;
-    int64_t reach = 0, padded = 0;
-    if (__builtin_mul_overflow(window.dilation, window.size - 1, &reach) ||
-        __builtin_add_overflow(size, window.before, &padded) ||
-        __builtin_add_overflow(padded, window.after, &padded))
-        c.fail("the window is too large");
-    int64_t room = padded - reach - 1;
+    if (window.same) return plus(c, size, window.stride - 1) / window.stride;
+    int64_t reach = times(c, window.dilation, window.size - 1);
+    int64_t room = plus(c, plus(c, plus(c, size, window.before), window.after), -1 - reach);
     if (room < 0) c.fail("the window is larger than the padded input");
-    return (room + (window.ceil ? window.stride - 1 : 0)) / window.stride + 1;
+    return plus(c, room, window.ceil ? window.stride - 1 : 0) / window.stride + 1;
 }
 
 /// PyTorch's and MaxPoolV3's: the last window has to begin inside the input or the padding before it.
-int64_t clipped(int64_t count, int64_t size, const Window& window) {
-    bool outside = count >= 0 && window.ceil && (count - 1) * window.stride >= size + window.before;
+int64_t clipped(const Context& c, int64_t count, int64_t size, const Window& window) {
+    bool outside =
+        count >= 0 && window.ceil && times(c, count - 1, window.stride) >= plus(c, size, window.before);
     return outside ? count - 1 : count;
 }
 
@@ -93,9 +90,9 @@ Dims convolved(const Context& c, std::size_t spatial, bool depthwise) {
     if (depthwise && !places.channels_second) {  // HWCM: a multiplier for each channel
         outputs = product(c, Dims{inputs, outputs});
     } else if (x[places.channels] >= 0 && inputs >= 0 && groups > 0 &&
-               x[places.channels] != inputs * groups) {
+               x[places.channels] != times(c, inputs, groups)) {
         c.fail("x has " + std::to_string(x[places.channels]) + " channels, and the filter takes " +
-               std::to_string(inputs * groups));
+               std::to_string(times(c, inputs, groups)));
     }
     auto spatial_windows = convolution_windows(c, places, filter);
     for (std::size_t at = 0; at < spatial; ++at) {
@@ -149,10 +146,12 @@ Dims transposed(const Context& c, std::size_t spatial) {
         if (length < 0 || w.size < 0) {
             length = kUnknown;
         } else if (w.same) {
-            length *= w.stride;
+            length = times(c, length, w.stride);
         } else {
-            length = (length - 1) * w.stride + w.dilation * (w.size - 1) + 1 - w.before - w.after +
-                     output_padding[places.first + at];
+            int64_t whole =
+                plus(c, plus(c, times(c, length - 1, w.stride), times(c, w.dilation, w.size - 1)), 1);
+            int64_t padding = plus(c, w.before, w.after);
+            length = plus(c, plus(c, whole, times(c, padding, -1)), output_padding[places.first + at]);
             if (length < 0) c.fail("the result would have a negative size");
         }
     }
@@ -174,9 +173,9 @@ Dims pooled(const Context& c, const std::string& mode, bool clip) {
     Places places = places_of(c, 2);
     Dims x = c.dims("x"), sizes = list(c, "ksize", 4), strides = list(c, "strides", 4), pads(4, 0);
     check_rank(c, x, 4, "x");
-    if (mode != "VALID" && mode != "SAME" && mode != "CALCULATED")
-        c.fail("the padding " + mode + " is not supported");
-    if (mode == "CALCULATED") pads = list(c, "pads", 4);
+    bool by_pads = mode == "CALCULATED" && c.op.attribute("pads");
+    if (mode != "VALID" && mode != "SAME" && !by_pads) c.fail("the padding " + mode + " is not supported");
+    if (by_pads) pads = list(c, "pads", 4);
     bool global = c.op.attribute("global_pooling") && c.flag("global_pooling");
     bool ceil = c.op.attribute("ceil_mode") && c.flag("ceil_mode");
     for (std::size_t at = 0; at < 2; ++at) {
@@ -186,7 +185,7 @@ Dims pooled(const Context& c, const std::string& mode, bool clip) {
             continue;
         }
         Window window{sizes[place], strides[place], 1, pads[2 * at], pads[2 * at + 1], mode == "SAME", ceil};
-        int64_t count = windows(c, x[place], window), inside = clipped(count, x[place], window);
+        int64_t count = windows(c, x[place], window), inside = clipped(c, count, x[place], window);
         if (!clip && inside != count)
             c.fail(
                 "CANN counts a last window that lies in the padding; give pads and ceil_mode that leave "
@@ -216,7 +215,7 @@ void max_pool_with_argmax_v3(Context& c) {
             int64_t& size = x[x.size() - 2 + at - channels_last];
             Window window{sizes[at], strides[at], dilations[at],      pads[at],
                           pads[at],  false,       c.flag("ceil_mode")};
-            size = clipped(windows(c, size, window), size, window);
+            size = clipped(c, windows(c, size, window), size, window);
         }
         return x;
     };
@@ -258,6 +257,8 @@ void resize(Context& c) {
     c.out(c.dtype(0), [&] { return resized(c); });
 }
 
+void resize_bilinear_grad(Context& c) { c.out(c.in("original_image").type); }
+
 constexpr Rule kRules[] = {
     {"AdaptiveAvgPool2d", adaptive_pool},
     {"AdaptiveAvgPool2dGrad", adaptive_pool_grad},
@@ -281,11 +282,13 @@ constexpr Rule kRules[] = {
     {"MaxPool", pool},
     {"MaxPoolGrad", like_first},
     {"MaxPoolGradWithArgmaxV1", like_first},
+    {"MaxPoolGradWithArgmaxV2", like_first},
     {"MaxPoolGradWithArgmaxV3", like_first},
     {"MaxPoolV3", pool_by_mode},
     {"MaxPoolV3Grad", like_first},
     {"MaxPoolWithArgmaxV3", max_pool_with_argmax_v3},
     {"ResizeBilinearV2", resize_bilinear, {"size"}},
+    {"ResizeBilinearV2Grad", resize_bilinear_grad},
     {"ResizeNearestNeighborV2", resize, {"size"}},
     {"ResizeNearestNeighborV2Grad", resize, {"size"}},
 };

@@ -16,11 +16,7 @@ void constant(Context& c) {
 /// The sizes that an input holds; none may be negative.
 Dims shape_of(const Context& c, const char* input) {
     auto known = c.value(input);
-    if (!known) {
-        const Dims& length = c.dims(input);
-        if (length.size() != 1 || length[0] < 0) c.unknown();
-        return Dims(length[0], kUnknown);
-    }
+    if (!known) return unknown_of_length(c, input);
     for (int64_t size : *known)
         if (size < 0) c.fail(std::string("its input ") + input + " holds the size " + std::to_string(size));
     return *std::move(known);
@@ -126,7 +122,7 @@ void dropout_mask(Context& c) {
     c.out(ACL_UINT8, [&] {
         constexpr int64_t kBlock = 128, kBits = 8;
         int64_t bits = product(c, shape_of(c, "shape"));
-        return Dims{bits < 0 ? kUnknown : (bits + kBlock - 1) / kBlock * (kBlock / kBits)};
+        return Dims{bits < 0 ? kUnknown : plus(c, bits, kBlock - 1) / kBlock * (kBlock / kBits)};
     });
 }
 

@@ -200,6 +200,7 @@ constexpr Rule kRules[] = {
     {"Cosh", unary},
     {"Div", elementwise},
     {"DivNoNan", elementwise},
+    {"Dropout", unary},
     {"Elu", unary},
     {"EluGrad", elementwise},
     {"EluGradV2", elementwise},

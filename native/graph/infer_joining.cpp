@@ -31,7 +31,7 @@ Dims concatenated(const Context& c, std::optional<int64_t> axis) {
         std::size_t along = axis_of(c, *axis, out.size());
         for (std::size_t at = 0; at < out.size(); ++at) {
             if (at == along) {
-                out[at] = sum_sizes(out[at], x[at]);
+                out[at] = sum_sizes(c, out[at], x[at]);
             } else {
                 if (!same_size(out[at], x[at]))
                     c.fail("the elements of x differ in dimension " + std::to_string(at));
@@ -127,7 +127,7 @@ Dims filled_sizes(const Context& c, Dims sizes, int64_t whole) {
     int64_t known = 0, open = std::ranges::count(sizes, -1);
     for (int64_t size : sizes) {
         if (size < -1) c.fail("size_splits has the entry " + std::to_string(size));
-        if (size > 0 && __builtin_add_overflow(known, size, &known)) c.fail("size_splits overflows");
+        if (size > 0) known = plus(c, known, size);
     }
     if (open > 1) c.fail("size_splits has more than one -1");
     if (whole < 0) return sizes;

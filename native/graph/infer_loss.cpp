@@ -55,6 +55,8 @@ void sigmoid_cross_entropy(Context& c) {
 }
 
 constexpr Rule kRules[] = {
+    {"BinaryCrossEntropy", elementwise_loss},
+    {"BinaryCrossEntropyGrad", like_first},
     {"KLDiv", elementwise_loss},
     {"KLDivV2", elementwise_loss},
     {"LpLoss", elementwise_loss},
@@ -64,6 +66,7 @@ constexpr Rule kRules[] = {
     {"NLLLossGrad", like_first},
     {"SigmoidCrossEntropyWithLogits", sigmoid_cross_entropy},
     {"SigmoidCrossEntropyWithLogitsGrad", like_first},
+    {"SigmoidCrossEntropyWithLogitsGradV2", like_first},
     {"SigmoidCrossEntropyWithLogitsV2", elementwise_loss},
     {"SmoothL1LossGradV2", like_first},
     {"SmoothL1LossV2", elementwise_loss},

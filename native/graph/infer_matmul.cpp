@@ -53,6 +53,27 @@ void batch_matmul(Context& c) {
           [&] { return multiplied(c, c.dims("x1"), c.dims("x2"), c.flag("adj_x1"), c.flag("adj_x2")); });
 }
 
+Dims permuted(const Context& c, const Dims& x, const Dims& perm) {
+    if (x.size() != 3) c.fail("x1 and x2 should have three dimensions");
+    Dims out;
+    for (int64_t axis : perm.empty() ? Dims{0, 1, 2} : perm) out.push_back(x[axis_of(c, axis, x.size())]);
+    return out;
+}
+
+/// [batch, m, k] times [batch, k, n], both permuted before; the result is [m, batch, n]. With a scale it is
+/// quantised: refused.
+void transpose_batch_matmul(Context& c) {
+    if (c.has("scale") || c.integer("batch_split_factor") != 1)
+        c.fail("a scale or a batch_split_factor is not supported");
+    c.out(product_dtype(c), [&] {
+        Dims x1 = permuted(c, c.dims("x1"), c.integers("perm_x1")),
+             x2 = permuted(c, c.dims("x2"), c.integers("perm_x2"));
+        if (x1.size() != 3 || x2.size() != 3) c.fail("perm_x1 and perm_x2 have three entries");
+        Dims y = multiplied(c, x1, x2, false, false);
+        return Dims{y[1], y[0], y[2]};
+    });
+}
+
 void fused_matmul(Context& c) {
     matmul(c);
     if (c.has("x3") && c.results[0].type.is_static() && c.in("x3").type.is_static())
@@ -129,6 +150,7 @@ constexpr Rule kRules[] = {
     {"BatchMatMulV3", batch_matmul},
     {"MatMul", matmul},
     {"MatMulV2", matmul},
+    {"TransposeBatchMatMul", transpose_batch_matmul},
     {"FusedMatMul", fused_matmul},
     {"MatMulV3", matmul},
     {"Cholesky", square},

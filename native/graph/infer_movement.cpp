@@ -41,9 +41,8 @@ void reshape(Context& c) {
         auto target = c.value("shape");
         int64_t count = c.integer("num_axes"), axis = c.integer("axis");
         if (!target) {
-            const Dims& length = c.dims("shape");
-            if (axis != 0 || count != -1 || length.size() != 1 || length[0] < 0) c.unknown();
-            return Dims(length[0], kUnknown);
+            if (axis != 0 || count != -1) c.unknown();
+            return unknown_of_length(c, "shape");
         }
         if (axis == 0 && count == -1) {
             if (!c.ranked("x") && std::ranges::all_of(*target, [](int64_t size) { return size != 0; }))
@@ -52,8 +51,8 @@ void reshape(Context& c) {
         }
         const Dims& x = c.dims("x");
         auto rank = static_cast<int64_t>(x.size());
-        if (axis < 0) axis += rank + 1;
-        int64_t end = count == -1 ? rank : axis + count;
+        if (axis < 0) axis = plus(c, axis, rank + 1);
+        int64_t end = count == -1 ? rank : plus(c, axis, count);
         if (axis < 0 || axis > end || end > rank)
             c.fail("its attributes axis and num_axes do not fit the rank of x");
         Dims out(x.begin(), x.begin() + axis),
@@ -159,13 +158,6 @@ void transpose_d(Context& c) {
     c.out(c.dtype("x"), [&] { return permuted(c, c.dims("x"), c.integers("perm")); });
 }
 
-/// The rank of an output whose shape is an input that is not known yet.
-Dims unknown_of_length(const Context& c, const char* input) {
-    const Dims& length = c.dims(input);
-    if (length.size() != 1 || length[0] < 0) c.unknown();
-    return Dims(length[0], kUnknown);
-}
-
 /// -1 keeps the size of x.
 Dims broadcast_to(const Context& c, const Dims& x, Dims shape) {
     if (shape.size() < x.size()) c.fail("the shape has fewer dimensions than x");
@@ -253,7 +245,7 @@ void bitcast(Context& c) {
         if (from_size == 0 || to_size == 0)
             c.fail(std::string("a cast of bits to ") + dtype_name(to) + " is not supported");
         if (c.flag("keep_dim")) {
-            if (x.empty() || (x.back() >= 0 && x.back() * from_size % to_size != 0))
+            if (x.empty() || (x.back() >= 0 && times(c, x.back(), from_size) % to_size != 0))
                 c.fail("the last dimension does not fit the other type");
             if (x.back() >= 0) x.back() = x.back() * from_size / to_size;
         } else if (from_size > to_size) {

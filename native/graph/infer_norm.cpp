@@ -20,7 +20,7 @@ void layer_norm(Context& c, DataType statistic) {
     like(c, "x");
     auto shape = [&] {
         int64_t axis = c.integer("begin_norm_axis");
-        return statistics(c, axis < 0 ? axis + c.rank("x") : axis);
+        return statistics(c, axis < 0 ? plus(c, axis, c.rank("x")) : axis);
     };
     c.out(statistic, shape);
     c.out(statistic, shape);
@@ -63,6 +63,14 @@ void rms_norm(Context& c) {
 
 void add_rms_norm(Context& c) {
     if (c.dtype("x1") != c.dtype("x2")) c.fail("x1 and x2 differ in data type");
+    like(c, "x1");
+    rms_statistics(c, "x1");
+    like(c, "x1");
+}
+
+void add_rms_norm_cast(Context& c) {
+    if (c.dtype("x1") != c.dtype("x2")) c.fail("x1 and x2 differ in data type");
+    c.out(ACL_FLOAT, [&] { return c.dims("x1"); });
     like(c, "x1");
     rms_statistics(c, "x1");
     like(c, "x1");
@@ -117,6 +125,22 @@ void batch_norm_grad_v3(Context& c) {
 void like_x(Context& c) { like(c, "x"); }
 void like_grads(Context& c) { like(c, "grads"); }
 
+/// Sums over all but the channels, which come second: the operator has no data_format, and PyTorch's images
+/// are NCHW.
+void training_reduce(Context& c) {
+    for (int output = 0; output < 2; ++output)
+        c.out(ACL_FLOAT, [&] {
+            if (c.dims("x").size() != 4) c.fail("x should have four dimensions");
+            return Dims{c.dims("x")[1]};
+        });
+}
+
+void training_update(Context& c) {
+    like(c, "x");
+    for (const char* running : {"mean", "variance"}) like(c, running);
+    for (int output = 0; output < 2; ++output) c.out(ACL_FLOAT, [&] { return c.dims("sum"); });
+}
+
 void training_update_grad(Context& c) {
     for (int output = 0; output < 2; ++output) c.out(ACL_FLOAT, [&] { return c.dims("batch_mean"); });
 }
@@ -142,11 +166,15 @@ void ge_glu(Context& c) {
 
 constexpr Rule kRules[] = {
     {"AddRmsNorm", add_rms_norm},
+    {"AddRmsNormCast", add_rms_norm_cast},
+    {"BN3DTrainingUpdateGrad", training_update_grad},
     {"BNInfer", like_x},
     {"BNInferGrad", like_grads},
     {"BNInference", like_x},
     {"BNInferenceD", like_x},
+    {"BNTrainingReduce", training_reduce},
     {"BNTrainingReduceGrad", like_grads},
+    {"BNTrainingUpdate", training_update},
     {"BNTrainingUpdateGrad", training_update_grad},
     {"BatchNorm", batch_norm},
     {"BatchNormGradV3", batch_norm_grad_v3},

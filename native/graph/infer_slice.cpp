@@ -81,9 +81,7 @@ std::size_t entries(const Context& c, const std::optional<Dims>& begin, const st
         count = (*values)->size();
     }
     if (count) return *count;
-    const Dims& length = c.dims("begin");
-    if (length.size() != 1 || length[0] < 0) c.unknown();
-    return static_cast<std::size_t>(length[0]);
+    return length_of(c, "begin");
 }
 
 /// TensorFlow's strided slice: masks count entries of begin, an ellipsis stands for as many dimensions as are
@@ -186,8 +184,8 @@ Dims padded(const Context& c, Dims x, const Dims& paddings, bool pairs = true) {
     for (std::size_t at = 0; at < x.size(); ++at) {
         int64_t before = paddings[pairs ? 2 * at : at], after = paddings[pairs ? 2 * at + 1 : x.size() + at];
         if (x[at] < 0) continue;
-        if (__builtin_add_overflow(x[at], before, &x[at]) || __builtin_add_overflow(x[at], after, &x[at]) ||
-            x[at] < 0)
+        x[at] = plus(c, plus(c, x[at], before), after);
+        if (x[at] < 0)
             c.fail("dimension " + std::to_string(at) + " cannot be padded by " + std::to_string(before) +
                    " and " + std::to_string(after));
     }

@@ -6,7 +6,21 @@ namespace npu::graph {
 
 bool same_size(int64_t a, int64_t b) { return a < 0 || b < 0 || a == b; }
 
-int64_t sum_sizes(int64_t a, int64_t b) { return a < 0 || b < 0 ? kUnknown : a + b; }
+int64_t plus(const Context& context, int64_t a, int64_t b) {
+    int64_t out;
+    if (__builtin_add_overflow(a, b, &out)) context.fail("a size overflows");
+    return out;
+}
+
+int64_t times(const Context& context, int64_t a, int64_t b) {
+    int64_t out;
+    if (__builtin_mul_overflow(a, b, &out)) context.fail("a size overflows");
+    return out;
+}
+
+int64_t sum_sizes(const Context& context, int64_t a, int64_t b) {
+    return a < 0 || b < 0 ? kUnknown : plus(context, a, b);
+}
 
 namespace {
 
@@ -58,12 +72,25 @@ Dims reduced(const Context& context, const Dims& dims, const Dims& axes, bool ke
     return out;
 }
 
+std::size_t length_of(const Context& context, Key input) {
+    constexpr int64_t kMostDims = 1024;
+    const Dims& length = context.dims(input);
+    if (length.size() != 1 || length[0] < 0) context.unknown();
+    if (length[0] > kMostDims)
+        context.fail("a shape of " + std::to_string(length[0]) + " dimensions is too long");
+    return static_cast<std::size_t>(length[0]);
+}
+
+Dims unknown_of_length(const Context& context, Key input) {
+    return Dims(length_of(context, input), kUnknown);
+}
+
 int64_t product(const Context& context, std::span<const int64_t> dims) {
     if (std::ranges::find(dims, 0) != dims.end()) return 0;
     int64_t out = 1;
     for (int64_t size : dims) {
         if (size < 0) return kUnknown;
-        if (__builtin_mul_overflow(out, size, &out)) context.fail("the number of elements overflows");
+        out = times(context, out, size);
     }
     return out;
 }

@@ -77,6 +77,8 @@ def test_defaults_are_values(language: ModuleType, operator: str, attribute: str
         ("BatchNorm", "scale", {"float32"}),  # "T2", a symbol
         ("ScatterSub", "var", set()),  # a macro: anything goes
         ("Identity", "x", set()),  # everything
+        ("Split", "split_dim", {"int32", "int64"}),  # put right in generate.py
+        ("HardSwish", "x", {"float16", "float32", "bfloat16"}),  # put right in generate.py
     ],
 )
 def test_types_of_inputs_are_read(language: ModuleType, operator: str, port: str, types: set[str]) -> None:

@@ -153,7 +153,7 @@ class AclnnExecutable:
 
 @dataclass(slots=True)
 class _Lifetimes:
-    """At which step a value is read last; a view reads what it is a view of for as long as itself."""
+    """At which step a value is read last. Letting go of an array keeps its memory while a view of it is left."""
 
     last: dict[Value, int] = field(default_factory=dict)
 
@@ -177,10 +177,7 @@ def _plan(graph: Graph) -> list[Step]:
     steps = [Step(node, _bound(node)) for node in order if node.type not in CONSTANTS]
     lifetimes = _Lifetimes()
     for number, step in enumerate(steps):
-        for value in step.node.inputs:
-            if value is not None:
-                lifetimes.reads(value, number)
-        for value in step.node.outputs:
+        for value in (*step.node.outputs, *(v for v in step.node.inputs if v is not None)):
             lifetimes.reads(value, number)
     for value in graph.outputs:
         lifetimes.reads(value, len(steps))
