@@ -49,6 +49,12 @@ def test_transposes_views_and_constants() -> None:
     np.testing.assert_allclose(run(b, *data)[0], expected, **TOLERANCE)
 
 
+def scattered(x: np.ndarray) -> np.ndarray:
+    out = x.copy()
+    out[0, 2], out[1, 0] = 7, 8
+    return out
+
+
 MOVES = {
     "slice": (lambda b, x: b.add("Slice", x, [1, 2], [2, 3]), lambda x: x[1:3, 2:5]),
     "pad": (lambda b, x: b.add("Pad", x, np.array([[1, 0], [0, 2]])), lambda x: np.pad(x, [(1, 0), (0, 2)])),
@@ -59,6 +65,28 @@ MOVES = {
     "gather": (lambda b, x: b.add("GatherV2", x, b.constant(np.array([3, 0])), [0]), lambda x: x[[3, 0]]),
     "cast": (lambda b, x: b.add("Cast", x * 10.0, dst_type="int32"), lambda x: (x * np.float32(10)).astype(np.int32)),
     "select": (lambda b, x: b.add("SelectV2", x > 0.0, x, 0.0), lambda x: np.where(x > 0, x, 0)),
+    "is nan": (lambda b, x: b.add("IsNan", b.add("Log", x)), lambda x: x < 0),
+    "squared difference": (lambda b, x: b.add("SquaredDifference", x, b.add("Slice", x, [0, 0], [1, 6])),
+                           lambda x: (x - x[:1]) ** 2),
+    "gradient of elu": (lambda b, x: b.add("EluGrad", x, x), lambda x: np.where(x > 0, x, x * (x + 1))),
+    "gradient of log softmax": (lambda b, x: b.add("LogSoftmaxGrad", x, x, axis=[1]),
+                                lambda x: x - np.exp(x) * x.sum(1, keepdims=True)),
+    "scatter": (lambda b, x: b.add("ScatterElements", x, b.constant(np.array([[2], [0]])), [[7.0], [8.0]], axis=1),
+                scattered),
+    "cross entropy": (lambda b, x: b.add("SigmoidCrossEntropyWithLogits", x, 0.0 * x), lambda x: np.log1p(np.exp(x))),
+    "strided": (lambda b, x: b.add("StridedSlice", x, [0, 1], [4, 6], [2, 2]), lambda x: x[0:4:2, 1:6:2]),
+    "flip": (lambda b, x: b.add("ReverseV2", x, [1]), lambda x: x[:, ::-1]),
+    "tile": (lambda b, x: b.add("Tile", x, [2, 1]), lambda x: np.tile(x, (2, 1))),
+    "pack": (lambda b, x: b.add("Pack", [x, x], axis=1), lambda x: np.stack([x, x], 1)),
+    "cumulative sum": (lambda b, x: b.add("Cumsum", x, [1]), lambda x: x.cumsum(1)),
+    "largest": (lambda b, x: b.add_many("TopKV2", x, np.array([2], np.int32))[0], lambda x: -np.sort(-x, 1)[:, :2]),
+    "argmax": (lambda b, x: b.add("ArgMaxV2", x, [1], dtype="int64"), lambda x: x.argmax(1)),
+    "masked fill": (lambda b, x: b.add("MaskedFill", x, x > 0.0, b.constant(np.float32(9))),
+                    lambda x: np.where(x > 0, 9, x)),
+    "upper triangle": (lambda b, x: b.add("Triu", x, diagonal=1), lambda x: np.triu(x, 1)),
+    "clip": (lambda b, x: b.add("ClipByValue", x, -0.5, 0.5), lambda x: x.clip(-0.5, 0.5)),
+    "mean": (lambda b, x: b.add("ReduceMean", x, [-1, 0]), lambda x: x.mean()),
+    "product": (lambda b, x: b.add("ReduceProd", x, [1]), lambda x: x.prod(1)),
 }  # fmt: skip
 
 

@@ -310,6 +310,11 @@ def _symmetric(node: Node, name: str, language: GraphLanguage) -> list[int]:
     return [top, left]
 
 
+def _shape_of(node: Node, name: str, language: GraphLanguage) -> list[int]:
+    source = node.input(name)
+    return [int(size or 0) for size in (source.shape or () if source else ())]
+
+
 FUNCTIONS: dict[str, Callable[[Node, str, GraphLanguage], list[int]]] = {
     "sizes": _sizes,
     "ends": _ends,
@@ -319,6 +324,8 @@ FUNCTIONS: dict[str, Callable[[Node, str, GraphLanguage], list[int]]] = {
     "symmetric": _symmetric,
     "iota": lambda node, name, language: list(range(len(_values(node, name, language)))),
     "ones": lambda node, name, language: [1] * len(_values(node, name, language)),
+    "shape": _shape_of,
+    "three": lambda node, name, language: [True] * 3,
     "zeros": lambda node, name, language: [0, 0],
 }
 _RESOLVERS: dict[str, Callable[[Token, Node, GraphLanguage], Any]] = {

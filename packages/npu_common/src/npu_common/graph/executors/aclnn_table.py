@@ -96,6 +96,9 @@ LINES: dict[str, tuple[str, ...]] = {
     "Addcdiv": ("aclnnAddcdiv(input_data, x1, x2, value, =y)",),
     "Select": ("aclnnSWhere(condition, x1, x2, =y)",),
     "SelectV2": ("aclnnSWhere(condition, then, else, =result)",),
+    "SquaredDifference": ("aclnnSub(x1, x2, 1, =y); aclnnMul(=y, =y, =y)",),
+    "IsNan": ("aclnnNeTensor(x, x, =y)",),  # only NaN differs from itself
+    "MaskedScatter": ("aclnnInplaceCopy(=y, x); aclnnInplaceMaskedScatter(=y, mask, updates)",),
     "Lerp": ("aclnnLerp(start, end, weight, =y)",),
     "MaskedFill": ("aclnnInplaceCopy(=y, x); aclnnInplaceMaskedFillTensor(=y, mask, value)",),
     # Gradients.
@@ -107,6 +110,13 @@ LINES: dict[str, tuple[str, ...]] = {
     "SoftplusGrad": ("aclnnSoftplusBackward(gradients, features, 1, 20, =backprops)",),
     "SoftmaxGrad": ("aclnnSoftmaxBackward(grad_softmax, softmax, axes[0], =grad_x)",),
     "ThresholdGradV2D": ("aclnnThresholdBackward(gradients, features, .threshold, =backprops)",),
+    "EluGrad": ("aclnnEluBackward(grads, 1, 1, 1, true, activations, =y)",),
+    "LogSoftmaxGrad": ("aclnnLogSoftmaxBackward(grad, x, axis[0], =y)",),
+    "LayerNormGradV3": (
+        "aclnnLayerNormBackward(dy, x, shape(gamma), mean, rstd, gamma, -, three(gamma), =pd_x, =pd_gamma, =pd_beta)"
+        " ~output_mask",
+    ),
+    "RotaryMulGrad": ("aclnnRotaryPositionEmbeddingGrad(dy, r1, r2, x, 0, =dx, =dr1, =dr2)",),
     "NLLLossGrad": (
         "aclnnNLLLossBackward(y_grad, x, target, weight, .reduction{none:0,mean:1,sum:2}, .ignore_index, total_weight,"
         " =x_grad)",
@@ -166,6 +176,9 @@ LINES: dict[str, tuple[str, ...]] = {
     "Tril": ("aclnnTril(x, .diagonal, =y)",),
     # Indexing.
     "GatherV2": ("aclnnGatherV2(x, axis[0], indices, =y) ~is_preprocessed ~negative_index_support",),
+    "Gather": ("aclnnGatherV2(x, 0, indices, =y) ~validate_indices ~is_preprocessed ~negative_index_support",),
+    "ScatterElements": ("aclnnScatter(data, .axis, indices, updates, .reduction{none:0,add:1,mul:2}, =y)",),
+    "OneHot": ("aclnnOneHot(x, depth[0], on_value, off_value, .axis, =y)",),
     "GatherNd": ("aclnnGatherNd(x, indices, .negative_index_support, =y)",),
     "GatherElements": ("aclnnGather(x, .dim, index, =y)",),
     "MaskedSelect": ("aclnnMaskedSelect(x, mask, =y)",),
@@ -204,6 +217,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "NLLLoss": (
         "aclnnNLLLoss(x, target, weight, .reduction{none:0,mean:1,sum:2}, .ignore_index, =y, =total_weight)",
     ),
+    "SigmoidCrossEntropyWithLogits": ("aclnnBinaryCrossEntropyWithLogits(predict, target, -, -, 0, =loss)",),
     # Vision, in the layout aclnn has.
     "Conv2D": (_CONV2D,),
     "AdaptiveAvgPool2d": ("aclnnAdaptiveAvgPool2d(x, .output_size, =y)",),
