@@ -182,6 +182,12 @@ MISSES = {
     "gelu with another divisor": (lambda b: gelu_erf(b, 1.5), "GeluV2"),
     "gelu with another cube": (lambda b: gelu_tanh(b, 0.05), "GeluV2"),
     "silu with another shift": (lambda b: silu_exp(b, 2.0), "Swish"),
+    "silu with a shift that adds dimensions": (
+        lambda b: (lambda x: x / (b.add("Exp", -x) + np.ones((1, 1, 1, 1), np.float32)))(
+            b.input("x", "float32", X)
+        ),
+        "Swish",
+    ),
     "swiglu the other way round": (lambda b: swiglu(b, first=1), "SwiGlu"),
     "swiglu of overlapping slices": (lambda b: swiglu_slices(b, second=31), "SwiGlu"),
     "softmax with another sum": (

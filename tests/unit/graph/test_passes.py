@@ -56,6 +56,10 @@ BECOMES: dict[str, tuple[Make, list[str]]] = {
     "cast up and back": (lambda b, x: b.add("Cast", b.add("Cast", x, dst_type="float64"), dst_type="float32"), []),
     "cast down and back": (lambda b, x: b.add("Cast", b.add("Cast", x, dst_type="float16"), dst_type="float32"),
                            ["Cast", "Cast"]),
+    "cast through a wider float to an integer": (
+        lambda b, x: b.add("Cast", b.add("Cast", x, dst_type="float64"), dst_type="int32"), ["Cast", "Cast"]),
+    "cast through a wider float to a narrower": (
+        lambda b, x: b.add("Cast", b.add("Cast", x, dst_type="float64"), dst_type="float16"), ["Cast"]),
     "broadcast that the operator does": (lambda b, x: b.add("Reshape", x, [1, 6]) * b.add("BroadcastTo", 2.0, [4, 6]),
                                          ["Reshape", "Mul"]),
     "one times a smaller operand": (lambda b, x: b.add("Mul", x, b.constant(np.ones((2, 1), np.float32))), ["Mul"]),

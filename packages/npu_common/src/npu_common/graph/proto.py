@@ -34,9 +34,9 @@ def schema_file() -> Path:
         FileNotFoundError: neither has it.
     """
     installed = [Path(folder, "graph", SCHEMA) for folder in npu_common.__path__]
-    source = [
-        Path(folder).parents[3] / "native" / "cann" / "facts" / SCHEMA for folder in npu_common.__path__
-    ]
+    # src/npu_common is three folders below the root of the source tree.
+    roots = [root for folder in npu_common.__path__ for root in Path(folder).resolve().parents[3:4]]
+    source = [root / "native" / "cann" / "facts" / SCHEMA for root in roots]
     for file in installed + source:
         if file.is_file():
             return file

@@ -176,7 +176,9 @@ LINES: dict[str, tuple[str, ...]] = {
     "Tril": ("aclnnTril(x, .diagonal, =y)",),
     # Indexing.
     "GatherV2": ("aclnnGatherV2(x, axis[0], indices, =y) ~is_preprocessed ~negative_index_support",),
-    "Gather": ("aclnnGatherV2(x, 0, indices, =y) ~validate_indices ~is_preprocessed ~negative_index_support",),
+    "Gather": (
+        "aclnnGatherV2(x, 0, indices, =y) ~validate_indices ~is_preprocessed ~negative_index_support",
+    ),
     "ScatterElements": ("aclnnScatter(data, .axis, indices, updates, .reduction{none:0,add:1,mul:2}, =y)",),
     "OneHot": ("aclnnOneHot(x, depth[0], on_value, off_value, .axis, =y)",),
     "GatherNd": ("aclnnGatherNd(x, indices, .negative_index_support, =y)",),

@@ -142,9 +142,12 @@ def _cast(node: Node, builder: Builder) -> Value | None:
     first = source.node.inputs[0] if source.node.type == "Cast" else None
     if first is None or not _is_lossless(first.dtype, source.dtype):
         return None
-    # Widened without loss: what comes after converts the very same number, with one rounding.
     if first.dtype == node.output.dtype:
         return first
+    # Widened without loss: what comes after converts the very same number, with one rounding. From floats to integers
+    # it does not hold: what becomes of numbers that are out of range may depend on the type they come from.
+    if dtypes.is_float(first.dtype) != dtypes.is_float(node.output.dtype) or node.output.dtype.kind == "b":
+        return None
     return builder.add("Cast", first, dst_type=node.output.dtype)
 
 
