@@ -139,6 +139,29 @@ def test_names_and_order_of_making_are_no_part_of_the_canonical_form() -> None:
     assert canonical_bytes(make(True)) == canonical_bytes(make(False))
 
 
+def test_types_between_nodes_of_other_writers_are_not_relied_on() -> None:
+    """torchair writes FLOAT and no sizes for all that stands between Data and NetOutput."""
+    model = messages()["ModelDef"].FromString(to_model(mixed()))
+    for op in model.graph[0].op:
+        if op.type not in ("Data", "Const", "NetOutput"):
+            for desc in op.output_desc:
+                desc.dtype = 1
+                del desc.shape.dim[:]
+    back = from_model(model.SerializeToString())
+    assert [v.type_text() for v in back.outputs] == [v.type_text() for v in mixed().outputs]
+
+
+def test_an_operator_without_a_rule_is_read_only_from_our_own_models() -> None:
+    b = Builder("g")
+    x = b.input("x", "float32", (2, 3))
+    b.output(b.add_many("Bucketize", x, boundaries=[0.5], outputs=[("int32", (2, 3))])[0])
+    assert from_model(to_model(b.graph)).outputs[0].type_text() == "int32[2,3]"
+    model = messages()["ModelDef"].FromString(to_model(b.graph))
+    model.attr.clear()
+    with pytest.raises(GraphError, match=r"Bucketize.*no rule"):
+        from_model(model.SerializeToString())
+
+
 BROKEN = {
     "nothing": b"",
     "noise": b"\xff" * 40,

@@ -22,6 +22,7 @@ from npu_common.graph.proto import messages
 
 _UNKNOWN_RANK = -2
 _PARENT = "_parent_node_index"
+_OURS = "_npu_common_types"  # attribute of a model of ours: its types between nodes can be relied on
 _ALIASES = "_npu_output_aliases"  # pairs output, input: our donation, kept through a file
 # Written for the engine from what the node holds anyway; not read back into attributes.
 _DERIVED = ("_input_name_key", "_input_name_value", "_output_name_key", "_output_name_value", _PARENT)
@@ -51,7 +52,7 @@ def from_model(data: bytes, language: GraphLanguage | None = None) -> Graph:
         GraphError: not a model, an edge to no node, a type without a NumPy form, or what inference refuses.
     """
     model = _parse(data)
-    reader = _Reader({g.name: g for g in model.graph}, language or native())
+    reader = _Reader({g.name: g for g in model.graph}, language or native(), _OURS in model.attr)
     try:
         return reader.read(model.graph[0])
     except TypeError as error:  # a data type that dtypes does not have
@@ -77,6 +78,7 @@ def _parse(data: bytes) -> Any:
 
 def _write(graph: Graph, language: GraphLanguage, canonical: bool) -> bytes:
     model = messages()["ModelDef"](name="" if canonical else graph.name, version=1)
+    model.attr[_OURS].b = True
     names = {id(sub): _graph_name(sub, i, canonical) for i, sub in enumerate(graph.walk())}
     if len(set(names.values())) != len(names):
         names = {key: f"{name}_{i}" if i else name for i, (key, name) in enumerate(names.items())}
@@ -187,7 +189,8 @@ def _write_names(op: Any) -> None:
 
 
 class _Reader:
-    def __init__(self, graphs: dict[str, Any], language: GraphLanguage) -> None:
+    def __init__(self, graphs: dict[str, Any], language: GraphLanguage, trusted: bool) -> None:
+        self._trusted = trusted  # whether types between nodes are as written
         self._graphs = graphs
         self._language = language
         self._done: dict[str, Graph] = {}
@@ -293,7 +296,13 @@ class _Reader:
                 raise GraphError(f"{op.type} '{op.name}' has no value")
             return [(array.dtype, array.shape)]
         written = [(dtypes.from_proto(d.dtype), _shape(d.shape.dim)) for d in op.output_desc]
-        if op.type == "Data" or not (graphs or self._language.has_rule(op.type)):
+        if op.type == "Data":
+            return written
+        if not (graphs or self._language.has_rule(op.type)):
+            if not self._trusted:
+                raise GraphError(
+                    f"{op.type} '{op.name}': the graph language has no rule for its outputs' types"
+                )
             return written
         return infer_types(self._language, op.type, attributes, inputs, names, graphs, len(op.output_desc))
 
