@@ -223,6 +223,25 @@ void max_pool_with_argmax_v3(Context& c) {
     c.out(c.type("dtype"), shape);
 }
 
+/// V1 writes a window as [1, height, width, 1] whatever the layout, and has no data_format: NCHW. Its argmax
+/// is read by its gradient only; here it has a place for each result, as in V3, where CANN packs a bit mask.
+void max_pool_with_argmax_v1(Context& c) {
+    auto shape = [&] {
+        Dims x = c.dims("x"), sizes = list(c, "ksize", 4), strides = list(c, "strides", 4),
+             pads = list(c, "pads", 4), dilations = list(c, "dilation", 4);
+        check_rank(c, x, 4, "x");
+        for (std::size_t at = 0; at < 2; ++at) {
+            int64_t& size = x[2 + at];
+            Window window{sizes[1 + at], strides[1 + at], dilations[1 + at],  pads[1 + at],
+                          pads[1 + at],  false,           c.flag("ceil_mode")};
+            size = clipped(c, windows(c, size, window), size, window);
+        }
+        return x;
+    };
+    c.out(c.dtype("x"), shape);
+    c.out(c.type("dtype"), shape);
+}
+
 void like_first(Context& c) { c.out(c.in(0).type); }
 
 void pool_grad_by_shape(Context& c) {
@@ -286,6 +305,7 @@ constexpr Rule kRules[] = {
     {"MaxPoolGradWithArgmaxV3", like_first},
     {"MaxPoolV3", pool_by_mode},
     {"MaxPoolV3Grad", like_first},
+    {"MaxPoolWithArgmaxV1", max_pool_with_argmax_v1},
     {"MaxPoolWithArgmaxV3", max_pool_with_argmax_v3},
     {"ResizeBilinearV2", resize_bilinear, {"size"}},
     {"ResizeBilinearV2Grad", resize_bilinear_grad},

@@ -58,18 +58,26 @@ std::optional<double> number(const Context& c, const char* input) {
     }
 }
 
+int64_t steps(const Context& c, double start, double limit, double delta, bool closed) {
+    if (delta == 0 || !std::isfinite(start) || !std::isfinite(limit) || !std::isfinite(delta))
+        c.fail("the range does not end");
+    double steps = (limit - start) / delta, count = closed ? std::floor(steps) + 1 : std::ceil(steps);
+    constexpr double kMost = 1e15;
+    if (count > kMost) c.fail("the range has too many elements");
+    return count > 0 ? static_cast<int64_t>(count) : 0;
+}
+
 void range(Context& c) {
     c.out(common_dtype(c), [&] {
         auto start = number(c, "start"), limit = number(c, "limit"), delta = number(c, "delta");
         if (!start || !limit || !delta) return Dims{kUnknown};
-        if (*delta == 0 || !std::isfinite(*start) || !std::isfinite(*limit) || !std::isfinite(*delta))
-            c.fail("the range does not end");
-        double steps = (*limit - *start) / *delta;
-        double count = c.flag("is_closed") ? std::floor(steps) + 1 : std::ceil(steps);
-        constexpr double kMost = 1e15;
-        if (count > kMost) c.fail("the range has too many elements");
-        return Dims{count > 0 ? static_cast<int64_t>(count) : 0};
+        return Dims{steps(c, *start, *limit, *delta, c.flag("is_closed"))};
     });
+}
+
+void range_d(Context& c) {
+    c.out(c.dtype("x"),
+          [&] { return Dims{steps(c, c.real("start"), c.real("limit"), c.real("delta"), false)}; });
 }
 
 void lin_space(Context& c) {
@@ -234,6 +242,7 @@ constexpr Rule kRules[] = {
     {"RandomUniformV2", random_with_offset, {"shape"}},
     {"Randperm", randperm},
     {"Range", range, {"start", "limit", "delta"}},
+    {"RangeD", range_d},
     {"Rank", rank},
     {"Shape", shape},
     {"ShapeN", shape_n},

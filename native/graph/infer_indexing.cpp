@@ -205,6 +205,7 @@ void search_sorted(Context& c) {
 }
 
 constexpr Rule kRules[] = {
+    {"ArgMaxGrad", in_place},
     {"Bincount", bincount, {"size"}},
     {"Embedding", embedding},
     {"EmbeddingDenseGrad", embedding_dense_grad},

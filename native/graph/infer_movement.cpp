@@ -158,6 +158,15 @@ void transpose_d(Context& c) {
     c.out(c.dtype("x"), [&] { return permuted(c, c.dims("x"), c.integers("perm")); });
 }
 
+/// A transpose and a reshape in one.
+void confusion_transpose_d(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        Dims perm = c.integers("perm"), shape = c.integers("shape");
+        if (c.flag("transpose_first")) return reshaped(c, permuted(c, c.dims("x"), perm), shape);
+        return permuted(c, reshaped(c, c.dims("x"), shape), perm);
+    });
+}
+
 /// -1 keeps the size of x.
 Dims broadcast_to(const Context& c, const Dims& x, Dims shape) {
     if (shape.size() < x.size()) c.fail("the shape has fewer dimensions than x");
@@ -270,6 +279,7 @@ constexpr Rule kRules[] = {
     {"UnsqueezeV2", unsqueeze_v2},
     {"UnsqueezeV3", unsqueeze_v3, {"axes"}},
     {"BroadcastTo", broadcast_to_input, {"shape"}},
+    {"ConfusionTransposeD", confusion_transpose_d},
     {"Expand", expand, {"shape"}},
     {"ExpandD", expand_d},
     {"ExpandDims", expand_dims, {"axis"}},

@@ -207,11 +207,21 @@ void pad_v3(Context& c) {
     });
 }
 
+/// Of the gradient: what was padded is cut off.
+void pad_grad(Context& c) {
+    c.out(c.dtype("x"), [&] {
+        Dims paddings = c.need_value("paddings");
+        for (int64_t& padding : paddings) padding = times(c, padding, -1);
+        return padded(c, c.dims("x"), paddings, c.flag("paddings_contiguous"));
+    });
+}
+
 constexpr Rule kRules[] = {
     {"MirrorPad", pad, {"paddings"}},
     {"Pad", pad, {"paddings"}},
     {"PadV2", pad, {"paddings"}},
     {"PadV3", pad_v3, {"paddings"}},
+    {"PadV3Grad", pad_grad, {"paddings"}},
     {"Slice", slice, {"offsets", "size"}},
     {"SliceD", slice_d},
     {"SliceDV2", slice_d_v2, {"offsets"}},

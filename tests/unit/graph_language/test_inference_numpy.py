@@ -185,6 +185,12 @@ ROWS = [
     Row("DiagPart", ((2, 3, 2, 3),), lambda x: np.zeros((2, 3), F)),
     Row("TransposeBatchMatMul", ((4, 2, 3), (2, 3, 5)), lambda a, b: np.einsum("mbk,bkn->mbn", a, b),
         {"perm_x1": [1, 0, 2]}),
+    Row("ConfusionTransposeD", ((2, 6),), lambda x: x.T.reshape(3, 4),
+        {"perm": [1, 0], "shape": [3, 4], "transpose_first": True}),
+    Row("ConfusionTransposeD", ((2, 6),), lambda x: x.reshape(3, 4).T,
+        {"perm": [1, 0], "shape": [3, 4], "transpose_first": False}),
+    Row("PadV3Grad", ((3, 8), Value([[1, 0], [2, 3]])), lambda x, p: x[1:, 2:5]),
+    Row("RangeD", ((1,),), lambda x: np.arange(0, 1, 0.3, F), {"start": 0, "limit": 1.0, "delta": 0.3}),
     *reduce_rows(),
     *strided_rows(),
 ]  # fmt: skip
