@@ -84,7 +84,7 @@ class Arguments {
             return make_scalar(&b, ACL_BOOL);
         }
         if (PyLong_Check(value)) {
-            const auto i = object.cast<int64_t>();
+            const int64_t i = integer(object);
             return make_scalar(&i, ACL_INT64);
         }
         if (PyFloat_Check(value)) {
@@ -135,38 +135,52 @@ class Arguments {
         return utf8;
     }
 
+    Argument as_tensor(const py::handle& object) { return keep(tensor(object)); }
+    Argument as_scalar(const py::handle& object) { return keep(scalar(object)); }
+    Argument as_integers(const py::handle& object) {
+        const auto values = each<int64_t>(object, [&](auto o) { return integer(o); });
+        return keep(make_array(std::span(values)));
+    }
+    Argument as_floats(const py::handle& object) {
+        const auto values = each<float>(object, [&](auto o) { return static_cast<float>(real(o)); });
+        return keep(make_array(std::span(values)));
+    }
+    Argument as_booleans(const py::handle& object) {
+        const auto values = each<uint8_t>(object, [&](auto o) { return static_cast<uint8_t>(boolean(o)); });
+        return keep(make_array(std::span(values)));
+    }
+    Argument as_tensors(const py::handle& object) {
+        return keep(make_list(each<Handle<aclTensor>>(object, [&](auto o) { return tensor(o); })));
+    }
+    Argument as_scalars(const py::handle& object) {
+        return keep(make_list(each<Handle<aclScalar>>(object, [&](auto o) { return scalar(o); })));
+    }
+    Argument as_text(const py::handle& object) { return static_cast<const void*>(text(object)); }
+    Argument as_real(const py::handle& object) { return real(object); }
+    Argument as_boolean(const py::handle& object) { return static_cast<int64_t>(boolean(object)); }
+    Argument as_integer(const py::handle& object) { return integer(object); }
+    Argument as_natural(const py::handle& object) {
+        if (PyBool_Check(object.ptr()) || !PyLong_Check(object.ptr())) return integer(object);
+        const uint64_t value = PyLong_AsUnsignedLongLong(object.ptr());
+        if (value == ~uint64_t{0} && PyErr_Occurred()) throw py::error_already_set();
+        return value;
+    }
+
     Argument convert(char letter, const py::handle& object) {
-        switch (letter) {
-            case 'T':
-                return keep(tensor(object));
-            case 'S':
-                return keep(scalar(object));
-            case 'I':
-                return keep(make_array(
-                    std::span<const int64_t>(each<int64_t>(object, [&](auto o) { return integer(o); }))));
-            case 'F':
-                return keep(make_array(std::span<const float>(
-                    each<float>(object, [&](auto o) { return static_cast<float>(real(o)); }))));
-            case 'B':
-                return keep(make_array(std::span<const uint8_t>(
-                    each<uint8_t>(object, [&](auto o) { return static_cast<uint8_t>(boolean(o)); }))));
-            case 'L':
-                return keep(make_list(each<Handle<aclTensor>>(object, [&](auto o) { return tensor(o); })));
-            case 'l':
-                return keep(make_list(each<Handle<aclScalar>>(object, [&](auto o) { return scalar(o); })));
-            case 's':
-                return static_cast<const void*>(text(object));
-            case 'd':
-            case 'f':
-                return real(object);
-            case 'b':
-                return static_cast<int64_t>(boolean(object));
-            case 'Q':
-                if (PyLong_Check(object.ptr()) && !PyBool_Check(object.ptr())) return object.cast<uint64_t>();
-                return integer(object);
-            default:
-                return integer(object);
-        }
+        static constexpr struct {
+            char letter;
+            Argument (Arguments::*convert)(const py::handle&);
+        } kinds[] = {
+            {'T', &Arguments::as_tensor},   {'S', &Arguments::as_scalar},  {'q', &Arguments::as_integer},
+            {'b', &Arguments::as_boolean},  {'d', &Arguments::as_real},    {'I', &Arguments::as_integers},
+            {'L', &Arguments::as_tensors},  {'s', &Arguments::as_text},    {'f', &Arguments::as_real},
+            {'B', &Arguments::as_booleans}, {'F', &Arguments::as_floats},  {'l', &Arguments::as_scalars},
+            {'Q', &Arguments::as_natural},  {'i', &Arguments::as_integer}, {'u', &Arguments::as_integer},
+            {'c', &Arguments::as_integer},  {'t', &Arguments::as_integer},
+        };
+        for (const auto& kind : kinds)
+            if (kind.letter == letter) return (this->*kind.convert)(object);
+        throw std::logic_error(std::string("no kind of argument has the letter ") + letter);
     }
 
     const OpExecutor& op_;

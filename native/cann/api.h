@@ -1,5 +1,5 @@
-// The functions of CANN that we call, each bound at its first call: api::aclrtMalloc(...). The one list of
-// them.
+// The functions of CANN that we call, each bound at its first call: api::aclrtMalloc(...).
+// The one list of them.
 #pragma once
 
 #include "cann/acl.h"
@@ -9,65 +9,131 @@
 
 namespace npu::cann::api {
 
-#define NPU_CANN_RUNTIME(F)                                                                                 \
-    F(aclInit)                                                                                              \
-    F(aclFinalize)                                                                                          \
-    F(aclGetRecentErrMsg) F(aclrtGetSocName) F(aclrtGetDeviceCount) F(aclrtSetDevice) F(aclrtGetDevice) F(  \
-        aclrtResetDevice) F(aclrtSynchronizeDevice) F(aclrtSynchronizeDeviceWithTimeout) F(aclrtGetMemInfo) \
-        F(aclrtDeviceCanAccessPeer) F(aclrtDeviceEnablePeerAccess) F(aclrtDeviceDisablePeerAccess)          \
-            F(aclrtDeviceGetStreamPriorityRange) F(aclrtDeviceTaskAbort) F(aclrtCreateContext)              \
-                F(aclrtDestroyContext) F(aclrtSetCurrentContext) F(aclrtGetCurrentContext)                  \
-                    F(aclrtCreateStreamWithConfig) F(aclrtDestroyStream) F(aclrtDestroyStreamForce)         \
-                        F(aclrtSynchronizeStream) F(aclrtSynchronizeStreamWithTimeout) F(aclrtStreamQuery)  \
-                            F(aclrtStreamWaitEvent) F(aclrtStreamAbort) F(aclrtStreamGetId)                 \
-                                F(aclrtLaunchHostFunc) F(aclrtCreateEventExWithFlag) F(aclrtDestroyEvent)   \
-                                    F(aclrtRecordEvent) F(aclrtQueryEventStatus) F(aclrtSynchronizeEvent)   \
-                                        F(aclrtSynchronizeEventWithTimeout) F(aclrtEventElapsedTime)        \
-                                            F(aclrtMalloc) F(aclrtFree) F(aclrtMallocHost) F(aclrtFreeHost) \
-                                                F(aclrtMemcpy) F(aclrtMemcpyAsync) F(aclrtMemset)           \
-                                                    F(aclrtMemsetAsync)
+#define NPU_CANN_FUNCTION(part, name) \
+    inline constinit Function<decltype(::name)> name { Part::part, #name }
 
-#define NPU_CANN_MODELS(F)                                                                                \
-    F(aclmdlLoadFromMem)                                                                                  \
-    F(aclmdlLoadFromMemWithMem)                                                                           \
-    F(aclmdlQuerySizeFromMem) F(aclmdlUnload) F(aclmdlExecute) F(aclmdlExecuteAsync) F(aclmdlCreateDesc)  \
-        F(aclmdlDestroyDesc) F(aclmdlGetDesc) F(aclmdlGetNumInputs) F(aclmdlGetNumOutputs)                \
-            F(aclmdlGetInputSizeByIndex) F(aclmdlGetOutputSizeByIndex) F(aclmdlGetInputDims)              \
-                F(aclmdlGetOutputDims) F(aclmdlGetInputNameByIndex) F(aclmdlGetOutputNameByIndex)         \
-                    F(aclmdlGetInputDataType) F(aclmdlGetOutputDataType) F(aclmdlCreateDataset)           \
-                        F(aclmdlDestroyDataset) F(aclmdlAddDatasetBuffer) F(aclmdlSetDatasetTensorDesc)   \
-                            F(aclmdlGetDatasetTensorDesc) F(aclCreateDataBuffer) F(aclDestroyDataBuffer)  \
-                                F(aclCreateTensorDesc) F(aclDestroyTensorDesc) F(aclGetTensorDescNumDims) \
-                                    F(aclGetTensorDescDimV2)
+// Devices, streams, events, memory.
+NPU_CANN_FUNCTION(runtime, aclInit);
+NPU_CANN_FUNCTION(runtime, aclFinalize);
+NPU_CANN_FUNCTION(runtime, aclGetRecentErrMsg);
+NPU_CANN_FUNCTION(runtime, aclrtGetSocName);
+NPU_CANN_FUNCTION(runtime, aclrtGetDeviceCount);
+NPU_CANN_FUNCTION(runtime, aclrtSetDevice);
+NPU_CANN_FUNCTION(runtime, aclrtGetDevice);
+NPU_CANN_FUNCTION(runtime, aclrtResetDevice);
+NPU_CANN_FUNCTION(runtime, aclrtSynchronizeDevice);
+NPU_CANN_FUNCTION(runtime, aclrtSynchronizeDeviceWithTimeout);
+NPU_CANN_FUNCTION(runtime, aclrtGetMemInfo);
+NPU_CANN_FUNCTION(runtime, aclrtDeviceCanAccessPeer);
+NPU_CANN_FUNCTION(runtime, aclrtDeviceEnablePeerAccess);
+NPU_CANN_FUNCTION(runtime, aclrtDeviceDisablePeerAccess);
+NPU_CANN_FUNCTION(runtime, aclrtDeviceGetStreamPriorityRange);
+NPU_CANN_FUNCTION(runtime, aclrtDeviceTaskAbort);
+NPU_CANN_FUNCTION(runtime, aclrtCreateContext);
+NPU_CANN_FUNCTION(runtime, aclrtDestroyContext);
+NPU_CANN_FUNCTION(runtime, aclrtSetCurrentContext);
+NPU_CANN_FUNCTION(runtime, aclrtGetCurrentContext);
+NPU_CANN_FUNCTION(runtime, aclrtCreateStreamWithConfig);
+NPU_CANN_FUNCTION(runtime, aclrtDestroyStream);
+NPU_CANN_FUNCTION(runtime, aclrtDestroyStreamForce);
+NPU_CANN_FUNCTION(runtime, aclrtSynchronizeStream);
+NPU_CANN_FUNCTION(runtime, aclrtSynchronizeStreamWithTimeout);
+NPU_CANN_FUNCTION(runtime, aclrtStreamQuery);
+NPU_CANN_FUNCTION(runtime, aclrtStreamWaitEvent);
+NPU_CANN_FUNCTION(runtime, aclrtStreamAbort);
+NPU_CANN_FUNCTION(runtime, aclrtStreamGetId);
+NPU_CANN_FUNCTION(runtime, aclrtLaunchHostFunc);
+NPU_CANN_FUNCTION(runtime, aclrtCreateEventExWithFlag);
+NPU_CANN_FUNCTION(runtime, aclrtDestroyEvent);
+NPU_CANN_FUNCTION(runtime, aclrtRecordEvent);
+NPU_CANN_FUNCTION(runtime, aclrtQueryEventStatus);
+NPU_CANN_FUNCTION(runtime, aclrtSynchronizeEvent);
+NPU_CANN_FUNCTION(runtime, aclrtSynchronizeEventWithTimeout);
+NPU_CANN_FUNCTION(runtime, aclrtEventElapsedTime);
+NPU_CANN_FUNCTION(runtime, aclrtMalloc);
+NPU_CANN_FUNCTION(runtime, aclrtFree);
+NPU_CANN_FUNCTION(runtime, aclrtMallocHost);
+NPU_CANN_FUNCTION(runtime, aclrtFreeHost);
+NPU_CANN_FUNCTION(runtime, aclrtMemcpy);
+NPU_CANN_FUNCTION(runtime, aclrtMemcpyAsync);
+NPU_CANN_FUNCTION(runtime, aclrtMemset);
+NPU_CANN_FUNCTION(runtime, aclrtMemsetAsync);
 
-#define NPU_CANN_HCCL(F)                                                                                    \
-    F(HcclGetRootInfo)                                                                                      \
-    F(HcclCommInitRootInfo)                                                                                 \
-    F(HcclCommInitRootInfoConfig) F(HcclCommInitAll) F(HcclCreateSubCommConfig) F(HcclCommDestroy)          \
-        F(HcclGetRankSize) F(HcclGetRankId) F(HcclGetCommName) F(HcclGetCommAsyncError) F(HcclAllReduce)    \
-            F(HcclBroadcast) F(HcclReduce) F(HcclReduceScatter) F(HcclReduceScatterV) F(HcclScatter)        \
-                F(HcclAllGather) F(HcclAllGatherV) F(HcclAlltoAll) F(HcclAlltoAllV) F(HcclSend) F(HcclRecv) \
-                    F(HcclBatchSendRecv) F(HcclBarrier)
+// Compiled models.
+NPU_CANN_FUNCTION(runtime, aclmdlLoadFromMem);
+NPU_CANN_FUNCTION(runtime, aclmdlLoadFromMemWithMem);
+NPU_CANN_FUNCTION(runtime, aclmdlQuerySizeFromMem);
+NPU_CANN_FUNCTION(runtime, aclmdlUnload);
+NPU_CANN_FUNCTION(runtime, aclmdlExecute);
+NPU_CANN_FUNCTION(runtime, aclmdlExecuteAsync);
+NPU_CANN_FUNCTION(runtime, aclmdlCreateDesc);
+NPU_CANN_FUNCTION(runtime, aclmdlDestroyDesc);
+NPU_CANN_FUNCTION(runtime, aclmdlGetDesc);
+NPU_CANN_FUNCTION(runtime, aclmdlGetNumInputs);
+NPU_CANN_FUNCTION(runtime, aclmdlGetNumOutputs);
+NPU_CANN_FUNCTION(runtime, aclmdlGetInputSizeByIndex);
+NPU_CANN_FUNCTION(runtime, aclmdlGetOutputSizeByIndex);
+NPU_CANN_FUNCTION(runtime, aclmdlGetInputDims);
+NPU_CANN_FUNCTION(runtime, aclmdlGetOutputDims);
+NPU_CANN_FUNCTION(runtime, aclmdlGetInputNameByIndex);
+NPU_CANN_FUNCTION(runtime, aclmdlGetOutputNameByIndex);
+NPU_CANN_FUNCTION(runtime, aclmdlGetInputDataType);
+NPU_CANN_FUNCTION(runtime, aclmdlGetOutputDataType);
+NPU_CANN_FUNCTION(runtime, aclmdlCreateDataset);
+NPU_CANN_FUNCTION(runtime, aclmdlDestroyDataset);
+NPU_CANN_FUNCTION(runtime, aclmdlAddDatasetBuffer);
+NPU_CANN_FUNCTION(runtime, aclmdlSetDatasetTensorDesc);
+NPU_CANN_FUNCTION(runtime, aclmdlGetDatasetTensorDesc);
+NPU_CANN_FUNCTION(runtime, aclCreateDataBuffer);
+NPU_CANN_FUNCTION(runtime, aclDestroyDataBuffer);
+NPU_CANN_FUNCTION(runtime, aclCreateTensorDesc);
+NPU_CANN_FUNCTION(runtime, aclDestroyTensorDesc);
+NPU_CANN_FUNCTION(runtime, aclGetTensorDescNumDims);
+NPU_CANN_FUNCTION(runtime, aclGetTensorDescDimV2);
 
-#define NPU_CANN_ACLNN(F)                                                                    \
-    F(aclCreateTensor)                                                                       \
-    F(aclCreateScalar)                                                                       \
-    F(aclCreateIntArray) F(aclCreateFloatArray) F(aclCreateBoolArray) F(aclCreateTensorList) \
-        F(aclCreateScalarList) F(aclDestroyTensor) F(aclDestroyScalar) F(aclDestroyIntArray) \
-            F(aclDestroyFloatArray) F(aclDestroyBoolArray) F(aclDestroyTensorList) F(aclDestroyScalarList)
+// Collectives.
+NPU_CANN_FUNCTION(hccl, HcclGetRootInfo);
+NPU_CANN_FUNCTION(hccl, HcclCommInitRootInfo);
+NPU_CANN_FUNCTION(hccl, HcclCommInitRootInfoConfig);
+NPU_CANN_FUNCTION(hccl, HcclCommInitAll);
+NPU_CANN_FUNCTION(hccl, HcclCreateSubCommConfig);
+NPU_CANN_FUNCTION(hccl, HcclCommDestroy);
+NPU_CANN_FUNCTION(hccl, HcclGetRankSize);
+NPU_CANN_FUNCTION(hccl, HcclGetRankId);
+NPU_CANN_FUNCTION(hccl, HcclGetCommName);
+NPU_CANN_FUNCTION(hccl, HcclGetCommAsyncError);
+NPU_CANN_FUNCTION(hccl, HcclAllReduce);
+NPU_CANN_FUNCTION(hccl, HcclBroadcast);
+NPU_CANN_FUNCTION(hccl, HcclReduce);
+NPU_CANN_FUNCTION(hccl, HcclReduceScatter);
+NPU_CANN_FUNCTION(hccl, HcclReduceScatterV);
+NPU_CANN_FUNCTION(hccl, HcclScatter);
+NPU_CANN_FUNCTION(hccl, HcclAllGather);
+NPU_CANN_FUNCTION(hccl, HcclAllGatherV);
+NPU_CANN_FUNCTION(hccl, HcclAlltoAll);
+NPU_CANN_FUNCTION(hccl, HcclAlltoAllV);
+NPU_CANN_FUNCTION(hccl, HcclSend);
+NPU_CANN_FUNCTION(hccl, HcclRecv);
+NPU_CANN_FUNCTION(hccl, HcclBatchSendRecv);
+NPU_CANN_FUNCTION(hccl, HcclBarrier);
 
-#define NPU_CANN_DECLARE_RUNTIME(name) inline constinit Function<decltype(::name)> name{Part::runtime, #name};
-#define NPU_CANN_DECLARE_HCCL(name) inline constinit Function<decltype(::name)> name{Part::hccl, #name};
-#define NPU_CANN_DECLARE_ACLNN(name) inline constinit Function<decltype(::name)> name{Part::aclnn, #name};
+// The arguments of aclnn's operators; the operators themselves are found by name (op_executor.h).
+NPU_CANN_FUNCTION(aclnn, aclCreateTensor);
+NPU_CANN_FUNCTION(aclnn, aclCreateScalar);
+NPU_CANN_FUNCTION(aclnn, aclCreateIntArray);
+NPU_CANN_FUNCTION(aclnn, aclCreateFloatArray);
+NPU_CANN_FUNCTION(aclnn, aclCreateBoolArray);
+NPU_CANN_FUNCTION(aclnn, aclCreateTensorList);
+NPU_CANN_FUNCTION(aclnn, aclCreateScalarList);
+NPU_CANN_FUNCTION(aclnn, aclDestroyTensor);
+NPU_CANN_FUNCTION(aclnn, aclDestroyScalar);
+NPU_CANN_FUNCTION(aclnn, aclDestroyIntArray);
+NPU_CANN_FUNCTION(aclnn, aclDestroyFloatArray);
+NPU_CANN_FUNCTION(aclnn, aclDestroyBoolArray);
+NPU_CANN_FUNCTION(aclnn, aclDestroyTensorList);
+NPU_CANN_FUNCTION(aclnn, aclDestroyScalarList);
 
-NPU_CANN_RUNTIME(NPU_CANN_DECLARE_RUNTIME)
-NPU_CANN_MODELS(NPU_CANN_DECLARE_RUNTIME)
-NPU_CANN_HCCL(NPU_CANN_DECLARE_HCCL)
-NPU_CANN_ACLNN(NPU_CANN_DECLARE_ACLNN)
-
-#undef NPU_CANN_DECLARE_RUNTIME
-#undef NPU_CANN_DECLARE_HCCL
-#undef NPU_CANN_DECLARE_ACLNN
+#undef NPU_CANN_FUNCTION
 
 /// Calls a function of ACL, HCCL or aclnn and throws Error unless it answers 0. `doing`: text, or a function
 /// that makes it.

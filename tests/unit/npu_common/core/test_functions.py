@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
 import pytest
 
-from npu_common import runtime, toolkit
+from npu_common import _cann, runtime, toolkit
 
 from .conftest import Spawn, output
 
@@ -53,3 +54,25 @@ def test_without_a_toolkit_the_sentence_says_what_to_do(spawn: Spawn) -> None:
     text = output(spawn(code, NPU_COMMON_HOOK="0"))
     assert text.startswith("CANN's aclInit is needed, and none of libascendcl.so")
     assert "npu_common.toolkit.activate()" in text
+
+
+def test_the_stubs_have_what_the_module_has() -> None:
+    """Both ways: names of the module, methods and properties of its classes."""
+    stub = Path(runtime.__file__).parents[1] / "_cann.pyi"
+    stated: set[str] = set()
+    for node in ast.parse(stub.read_text()).body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            stated.add(node.target.id)
+        elif isinstance(node, ast.FunctionDef):
+            stated.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            stated |= {
+                node.name,
+                *(f"{node.name}.{m.name}" for m in node.body if isinstance(m, ast.FunctionDef)),
+            }
+    found = {name for name in vars(_cann) if not name.startswith("_")}
+    for name in list(found):
+        value = getattr(_cann, name)
+        if isinstance(value, type) and not issubclass(value, Exception):
+            found |= {f"{name}.{member}" for member in vars(value) if not member.startswith("_")}
+    assert {name for name in stated if "._" not in name} == found

@@ -11,6 +11,8 @@ import pytest
 from npu_common import runtime
 from npu_common.runtime import ops
 
+from .conftest import Spawn, output
+
 pytestmark = pytest.mark.usefixtures("blocks_are_returned")
 X = np.random.default_rng(0).standard_normal((4, 6), dtype=np.float32)
 Y = np.random.default_rng(1).standard_normal((4, 6), dtype=np.float32)
@@ -119,6 +121,11 @@ WRONG = {
         "keepDims .argument 3. takes a bool",
     ),
     "out of range": (lambda x: ops.call("aclnnGeluV2", x, 1 << 70, x), OverflowError, "int"),
+    "a scalar that is too large": (
+        lambda x: ops.call("aclnnAdd", x, x, 1 << 70, x),
+        OverflowError,
+        "int too big",
+    ),
     "two devices": (
         lambda x: ops.call("aclnnAdd", x, x.to(1), 1, x),
         ValueError,
@@ -154,3 +161,48 @@ def test_operators_of_many_threads_and_no_handle_leaks() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(hammer, range(8)))
+
+
+def test_a_call_leaves_nothing_behind(spawn: Spawn) -> None:
+    """Each call makes four handles and an executor: a hundred bytes lost a call would be seen."""
+    code = """
+import resource
+import numpy as np
+from npu_common import runtime
+x, out = runtime.asarray(np.ones(16, np.float32)), runtime.empty(16)
+
+def calls(n):
+    for i in range(n):
+        runtime.ops.call("aclnnAdd", x, x, i, out)
+        runtime.ops.call("aclnnReduceSum", x, [0], False, "float32", runtime.empty(()))
+    runtime.current_stream().synchronize()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes
+
+calls(3000)
+print(calls(3000), calls(30000))
+"""
+    before, after = map(int, output(spawn(code)).split())
+    assert after - before < 3000
+
+
+def test_an_operator_that_fails_on_the_device_shows_when_its_values_are_asked_for(spawn: Spawn) -> None:
+    """In a process of its own: the error stays with the device, which gives out no values from then on."""
+    code = """
+import numpy as np
+from npu_common import runtime
+x, out = runtime.asarray(np.ones((4, 6), np.float32)), runtime.zeros((4, 4))
+y = runtime.zeros(3)
+try:
+    runtime.ops.call("aclnnMatmul", x, x, out, 0)
+    out.numpy()
+except runtime.CannError as error:
+    print(error.code_name, error)
+try:
+    y.numpy()
+    print("values")
+except runtime.CannError as error:
+    print("still", error.code_name)
+"""
+    first, second = output(spawn(code)).splitlines()
+    assert "aclnnMatmul" in first and first.startswith("ACL_ERROR_")
+    assert second in ("values", "still ACL_ERROR_RT_AICORE_EXCEPTION")  # refused at once, or on the device

@@ -168,7 +168,7 @@ def default_stream(device: Device | int = 0) -> Stream:
     """The stream that a device's work goes to when no other is current: one a device and process."""
     index = _index(device)
     stream = _defaults.get(index)
-    if stream is None:
+    if stream is None or stream.closed:
         with _lock:
             stream = _defaults.get(index)
             if stream is None or stream.closed:
