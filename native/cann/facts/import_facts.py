@@ -2,8 +2,8 @@
 
 FACTS_FOLDER holds the extracted facts (acl_runtime.json, enums.json, hccl.json, aclnn.json, ge_ops.json,
 ge_abi.json, ge_ir_proto.json, torch_npu_symbols.json: names, types, values and layouts read from public headers, see
-``sources`` in each file).
-A copy keeps what generators read, one record a line, so that a change of the ABI is a readable diff.
+``sources`` in each file). A copy keeps what generators read, one record a line, so that a change of the ABI is a
+readable diff.
 """
 
 from __future__ import annotations

@@ -117,7 +117,9 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path: Path, monkeypatch: py
     store.put("a" * 64, b"x")
 
     def refused(*args: object, **kwargs: object) -> tuple[int, str]:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))  # root may write anywhere: no chmod here
+        raise PermissionError(
+            errno.EACCES, os.strerror(errno.EACCES)
+        )  # root may write anywhere: no chmod here
 
     monkeypatch.setattr(cache.tempfile, "mkstemp", refused)
 

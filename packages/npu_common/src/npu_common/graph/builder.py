@@ -1,9 +1,9 @@
 """Builds graphs: every node is checked against CANN's catalogue and inferred the moment it is added.
 
-    g = Builder("example")
-    x = g.input("x", "float32", (2, 3))
-    y = g.add("Add", x, g.constant(np.ones(3, np.float32)))
-    g.output(y * 2.0)
+g = Builder("example")
+x = g.input("x", "float32", (2, 3))
+y = g.add("Add", x, g.constant(np.ones(3, np.float32)))
+g.output(y * 2.0)
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def emit(
         types = infer_types(language, type, attrs, values, names, graphs, outputs or 0)
     node = graph.add_node(type, values, names, types, attrs, node_name, graphs)
     node.controls = list(controls)
-    return node.outputs
+    return list(node.outputs)
 
 
 def find(language: GraphLanguage, type: str) -> Operator:
@@ -188,7 +188,9 @@ def _subgraph_types(type: str, subgraphs: Sequence[Graph]) -> list[tuple[dtypes.
     # While repeats its body (the second graph); the others return what any of their graphs returns.
     results = [g.outputs for g in (subgraphs[1:2] if "While" in type else subgraphs)]
     if len({len(r) for r in results}) != 1:
-        raise GraphError(f"the branches of {type} return {[len(r) for r in results]} values: give all the same")
+        raise GraphError(
+            f"the branches of {type} return {[len(r) for r in results]} values: give all the same"
+        )
     joined = []
     for position, values in enumerate(zip(*results, strict=True)):
         if len({v.dtype for v in values}) != 1:
@@ -212,7 +214,9 @@ def _split_named(
     ports = {port.name for port in operator.inputs}
     both = [n for n in named if n in ports and n in operator.attributes]
     if both:
-        raise GraphError(f"'{both[0]}' is an input and an attribute of {operator.name}: use attributes={{...}}")
+        raise GraphError(
+            f"'{both[0]}' is an input and an attribute of {operator.name}: use attributes={{...}}"
+        )
     given = {n: v for n, v in named.items() if n in ports}
     attrs = {n: v for n, v in named.items() if n not in ports and v is not None}
     return given, attrs | dict(attributes or {})
@@ -232,7 +236,7 @@ def _bind(
         if bound.get(name) is not None:
             raise GraphError(f"input '{name}' of {operator.name} is given twice")
     bound.update(given)
-    like = next((v for item in bound.values() for v in _values(item)), None)
+    like = [v.dtype for item in bound.values() for v in _values(item)]
     values: list[Value | None] = []
     names: list[str] = []
     for port in operator.inputs:
@@ -263,13 +267,15 @@ def _flatten(operator: Operator, port: Port, item: Input) -> list[tuple[str, Inp
 
 
 def _value(
-    graph: Graph, operator: Operator, port: Port, item: Input, like: Value | None
+    graph: Graph, operator: Operator, port: Port, item: Input, like: Sequence[dtypes.DType]
 ) -> Value | None:
     if item is None:
         return None
     value = item if isinstance(item, Value) else graph.add_constant(_promoted(item, like, port))
     if value.node.graph is not graph:
-        raise GraphError(f"input '{port.name}' of {operator.name} is a value of graph '{value.node.graph.name}'")
+        raise GraphError(
+            f"input '{port.name}' of {operator.name} is a value of graph '{value.node.graph.name}'"
+        )
     name = dtypes.language_name(value.dtype)
     if port.types and name not in port.types:
         raise GraphError(
@@ -278,17 +284,26 @@ def _value(
     return value
 
 
-def _promoted(item: Any, like: Value | None, port: Port) -> np.ndarray[Any, Any]:
-    """A Python number in the dtype of the values beside it, unless the input (an axis) takes only integers."""
+def _promoted(item: Any, like: Sequence[dtypes.DType], port: Port) -> np.ndarray[Any, Any]:
+    """A Python number in the dtype of the first value beside it that can hold it and that the input takes."""
     if isinstance(item, (np.ndarray, np.generic)):
         return np.asarray(item)
-    if isinstance(item, (bool, int, float, complex)) and like is not None:
-        if not port.types or dtypes.language_name(like.dtype) in port.types:
-            return np.asarray(item, like.dtype)
+    if isinstance(item, (bool, int, float)):
+        for dtype in like:
+            if _holds(dtype, item) and (not port.types or dtypes.language_name(dtype) in port.types):
+                return np.asarray(item, dtype)
     array = _array(item, None)
     if array.dtype == np.int64 and port.types and "int64" not in port.types and "int32" in port.types:
         return array.astype(np.int32)
     return array
+
+
+def _holds(dtype: dtypes.DType, number: bool | int | float) -> bool:
+    if isinstance(number, bool):
+        return dtype.kind == "b"
+    if isinstance(number, int) and dtypes.is_integer(dtype):
+        return bool(np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
+    return dtypes.is_float(dtype) or dtype.kind == "c"
 
 
 def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:

@@ -65,7 +65,9 @@ def key(graph: Graph, target: Target) -> str:
     digest = hashlib.sha256()
     for part in (canonical_bytes(graph), target.executor, target.soc, target.cann_version, target.options):
         data = part if isinstance(part, bytes) else part.encode()
-        digest.update(struct.pack("<Q", len(data)) + data)  # lengths, so that no two lists of parts read alike
+        digest.update(
+            struct.pack("<Q", len(data)) + data
+        )  # lengths, so that no two lists of parts read alike
     return digest.hexdigest()
 
 
@@ -89,11 +91,15 @@ class CompileCache:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._warn("read", f"the compile cache {self._place} cannot be read ({error}); compiling without it")
+            self._warn(
+                "read", f"the compile cache {self._place} cannot be read ({error}); compiling without it"
+            )
             return None
         payload = _payload(data)
         if payload is None:
-            self._warn("damage", f"{file} is damaged: it is dropped and compiled again. Is the disk full or failing?")
+            self._warn(
+                "damage", f"{file} is damaged: it is dropped and compiled again. Is the disk full or failing?"
+            )
             with contextlib.suppress(OSError):
                 file.unlink()
             return None
@@ -111,7 +117,9 @@ class CompileCache:
             self._evict()
         except OSError as error:
             reason = "no space is left" if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)
-            self._warn("write", f"the compile cache {self._place} cannot be written ({reason}); going on without it")
+            self._warn(
+                "write", f"the compile cache {self._place} cannot be written ({reason}); going on without it"
+            )
             return False
         return True
 
@@ -139,10 +147,10 @@ class CompileCache:
                 out.write(payload)
                 out.flush()
                 os.fsync(out.fileno())  # else a crash may leave a renamed file without its bytes
-            os.replace(name, self._file(key))
+            Path(name).replace(self._file(key))
         except BaseException:
             with contextlib.suppress(OSError):
-                os.unlink(name)
+                Path(name).unlink()
             raise
 
     def _evict(self) -> None:

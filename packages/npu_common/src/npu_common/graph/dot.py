@@ -30,7 +30,9 @@ def _label(node: Node) -> str:
         return f"{node.name}\n{node.outputs[0].type_text()}"
     if node.type in CONSTANTS:
         return attribute_text(node.attributes["value"])
-    attributes = [f"{k}={attribute_text(v)}" for k, v in sorted(node.attributes.items()) if not k.startswith("_")]
+    attributes = [
+        f"{k}={attribute_text(v)}" for k, v in sorted(node.attributes.items()) if not k.startswith("_")
+    ]
     return "\n".join([node.type, *attributes])
 
 

@@ -274,7 +274,9 @@ class Graph:
             before = {value.node for value in node.inputs if value is not None} | set(node.controls)
             for earlier in before:
                 if earlier not in self.nodes:
-                    raise GraphError(f"{node} of graph '{self.name}' depends on {earlier}, which is not in it")
+                    raise GraphError(
+                        f"{node} of graph '{self.name}' depends on {earlier}, which is not in it"
+                    )
                 followers.setdefault(earlier, []).append(node)
             waiting[node] = len(before)
         ready = [(node.number, node) for node, count in waiting.items() if count == 0]

@@ -5,6 +5,7 @@ Everything here goes through `GraphLanguage`, so that a test can put something s
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -106,9 +107,7 @@ class NativeLanguage:
         # The engine's own attributes ("_...") are no part of the operator.
         plain = {k: _to_native(v) for k, v in attributes.items() if not k.startswith("_")}
         try:
-            found = self._module.infer(
-                type, plain, [_operand(i) for i in inputs], list(input_names), outputs
-            )
+            found = self._module.infer(type, plain, [_operand(i) for i in inputs], list(input_names), outputs)
         except ValueError as error:
             raise GraphError(str(error)) from None
         return [(dtypes.dtype(name), _shape(dims)) for name, dims, _ in found]
@@ -155,10 +154,9 @@ def native() -> NativeLanguage:
         ImportError: npu_common was installed without its native part.
     """
     try:
-        from npu_common import _cann  # type: ignore[attr-defined,unused-ignore]
-
-        return NativeLanguage(_cann.graph)
+        module = importlib.import_module("npu_common._cann")
     except ImportError as error:
         raise ImportError(
             "npu_common has no native part (npu_common._cann): install the package with make setup"
         ) from error
+    return NativeLanguage(module.graph)

@@ -34,7 +34,9 @@ def schema_file() -> Path:
         FileNotFoundError: neither has it.
     """
     installed = [Path(folder, "graph", SCHEMA) for folder in npu_common.__path__]
-    source = [Path(folder).parents[3] / "native" / "cann" / "facts" / SCHEMA for folder in npu_common.__path__]
+    # src/npu_common is three folders below the root of the source tree.
+    roots = [root for folder in npu_common.__path__ for root in Path(folder).resolve().parents[3:4]]
+    source = [root / "native" / "cann" / "facts" / SCHEMA for root in roots]
     for file in installed + source:
         if file.is_file():
             return file
@@ -75,7 +77,9 @@ def make_messages(
             _add_field(made[name], f".{package}.{name}", row, names)
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)  # type: ignore[no-untyped-call,unused-ignore]
-    return {n: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{n}")) for n in messages}
+    return {
+        n: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{n}")) for n in messages
+    }
 
 
 def _add_field(message: Any, scope: str, row: FieldRow, names: dict[str, Any]) -> None:

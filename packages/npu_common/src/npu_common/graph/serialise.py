@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from npu_common.graph import dtypes
 from npu_common.graph.attributes import from_attribute, to_attribute
 from npu_common.graph.builder import infer_types, normal_attribute
-from npu_common.graph.ir import Graph, GraphError, Node, Shape, Value
+from npu_common.graph.ir import CONSTANTS, Graph, GraphError, Node, Shape, Value
 from npu_common.graph.language import GraphLanguage, native
 from npu_common.graph.proto import messages
 
 _UNKNOWN_RANK = -2
 _PARENT = "_parent_node_index"
+_OURS = "_npu_common_types"  # attribute of a model of ours: its types between nodes can be relied on
 _ALIASES = "_npu_output_aliases"  # pairs output, input: our donation, kept through a file
 # Written for the engine from what the node holds anyway; not read back into attributes.
 _DERIVED = ("_input_name_key", "_input_name_value", "_output_name_key", "_output_name_value", _PARENT)
@@ -49,10 +52,11 @@ def from_model(data: bytes, language: GraphLanguage | None = None) -> Graph:
         GraphError: not a model, an edge to no node, a type without a NumPy form, or what inference refuses.
     """
     model = _parse(data)
-    reader = _Reader({g.name: g for g in model.graph}, language or native())
-    graph = reader.read(model.graph[0])
-    graph.name = model.graph[0].name
-    return graph
+    reader = _Reader({g.name: g for g in model.graph}, language or native(), _OURS in model.attr)
+    try:
+        return reader.read(model.graph[0])
+    except TypeError as error:  # a data type that dtypes does not have
+        raise GraphError(f"model '{model.name}': {error}") from None
 
 
 def _parse(data: bytes) -> Any:
@@ -74,6 +78,7 @@ def _parse(data: bytes) -> Any:
 
 def _write(graph: Graph, language: GraphLanguage, canonical: bool) -> bytes:
     model = messages()["ModelDef"](name="" if canonical else graph.name, version=1)
+    model.attr[_OURS].b = True
     names = {id(sub): _graph_name(sub, i, canonical) for i, sub in enumerate(graph.walk())}
     if len(set(names.values())) != len(names):
         names = {key: f"{name}_{i}" if i else name for i, (key, name) in enumerate(names.items())}
@@ -184,15 +189,17 @@ def _write_names(op: Any) -> None:
 
 
 class _Reader:
-    def __init__(self, graphs: dict[str, Any], language: GraphLanguage) -> None:
+    def __init__(self, graphs: dict[str, Any], language: GraphLanguage, trusted: bool) -> None:
+        self._trusted = trusted  # whether types between nodes are as written
         self._graphs = graphs
         self._language = language
         self._done: dict[str, Graph] = {}
+        self._open: set[str] = set()
 
     def read(self, definition: Any) -> Graph:
         """Subgraphs before the node that holds them: its results are theirs."""
         graph = Graph(definition.name)
-        self._done[definition.name] = graph
+        self._open.add(definition.name)
         made: dict[str, Node] = {}
         for op in self._in_order(definition):
             if op.type == "NetOutput":
@@ -205,7 +212,9 @@ class _Reader:
         for name, attribute in definition.attr.items():
             graph.attributes[name] = from_attribute(attribute, "")
         pairs = graph.attributes.pop(_ALIASES, [])
-        graph.aliases = dict(zip(pairs[::2], pairs[1::2], strict=True))
+        graph.aliases = dict(zip(pairs[::2], pairs[1::2], strict=False))
+        self._open.discard(definition.name)
+        self._done[definition.name] = graph
         return graph
 
     def _in_order(self, definition: Any) -> Iterable[Any]:
@@ -240,7 +249,9 @@ class _Reader:
             elif index != "-1":
                 outputs = made[name].outputs
                 if not index.isdigit() or int(index) >= len(outputs):
-                    raise GraphError(f"{op.type} '{op.name}' reads '{text}': '{name}' has {len(outputs)} outputs")
+                    raise GraphError(
+                        f"{op.type} '{op.name}' reads '{text}': '{name}' has {len(outputs)} outputs"
+                    )
                 values.append(outputs[int(index)])
         return values
 
@@ -267,16 +278,31 @@ class _Reader:
     def _subgraph(self, op: Any, name: str) -> Graph:
         if name not in self._graphs:
             raise GraphError(f"{op.type} '{op.name}' names the subgraph '{name}', which the model has not")
+        if name in self._open:
+            raise GraphError(f"graph '{name}' contains itself, by {op.type} '{op.name}'")
         return self._done[name] if name in self._done else self.read(self._graphs[name])
 
     def _types(
-        self, op: Any, attributes: dict[str, Any], inputs: list[Value | None], names: list[str], graphs: list[Graph]
+        self,
+        op: Any,
+        attributes: dict[str, Any],
+        inputs: list[Value | None],
+        names: list[str],
+        graphs: list[Graph],
     ) -> list[tuple[dtypes.DType, Shape | None]]:
-        if op.type in ("Const", "Constant"):
-            array = attributes["value"]
+        if op.type in CONSTANTS:
+            array = attributes.get("value")
+            if not isinstance(array, np.ndarray):
+                raise GraphError(f"{op.type} '{op.name}' has no value")
             return [(array.dtype, array.shape)]
         written = [(dtypes.from_proto(d.dtype), _shape(d.shape.dim)) for d in op.output_desc]
-        if op.type == "Data" or not (graphs or self._language.has_rule(op.type)):
+        if op.type == "Data":
+            return written
+        if not (graphs or self._language.has_rule(op.type)):
+            if not self._trusted:
+                raise GraphError(
+                    f"{op.type} '{op.name}': the graph language has no rule for its outputs' types"
+                )
             return written
         return infer_types(self._language, op.type, attributes, inputs, names, graphs, len(op.output_desc))
 
@@ -298,5 +324,3 @@ def _shape(dims: Iterable[int]) -> Shape | None:
 def equal(one: Graph, other: Graph, language: GraphLanguage | None = None) -> bool:
     """Whether two graphs compute the same way: operators, edges, attributes, types, constants, donations."""
     return canonical_bytes(one, language) == canonical_bytes(other, language)
-
-

@@ -29,7 +29,11 @@ def _graph(graph: Graph, names: dict[int, str]) -> str:
     lines += [f"  {_node(node, number, labels, names)}" for number, node in enumerate(order)]
     results = []
     for index, value in enumerate(graph.outputs):
-        note = f" (in the memory of {labels[graph.inputs[i]]})" if (i := graph.aliases.get(index)) is not None else ""
+        note = (
+            f" (in the memory of {labels[graph.inputs[i]]})"
+            if (i := graph.aliases.get(index)) is not None
+            else ""
+        )
         results.append(labels[value] + note)
     return "\n".join([*lines, f"  return {', '.join(results)}", "}"])
 

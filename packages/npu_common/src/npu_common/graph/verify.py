@@ -127,7 +127,9 @@ def _fits(one: Shape | None, other: Shape | None) -> bool:
     """Whether both may describe the same tensor."""
     if one is None or other is None:
         return True
-    return len(one) == len(other) and all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+    return len(one) == len(other) and all(
+        a is None or b is None or a == b for a, b in zip(one, other, strict=True)
+    )
 
 
 def _type_faults(node: Node, language: GraphLanguage) -> Iterator[str]:
@@ -140,7 +142,13 @@ def _type_faults(node: Node, language: GraphLanguage) -> Iterator[str]:
         return
     try:
         types = infer_types(
-            language, node.type, node.attributes, node.inputs, node.input_names, node.subgraphs, len(node.outputs)
+            language,
+            node.type,
+            node.attributes,
+            node.inputs,
+            node.input_names,
+            node.subgraphs,
+            len(node.outputs),
         )
     except GraphError as error:
         yield str(error)

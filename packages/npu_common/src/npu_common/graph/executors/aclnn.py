@@ -141,7 +141,8 @@ def _token(text: str) -> Token:
 def _calls(line: Line, node: Node, language: GraphLanguage) -> list[Call]:
     _check_nothing_is_dropped(line, node, language)
     return [
-        Call(call.function, tuple(_argument(token, node, language) for token in call.tokens)) for call in line.calls
+        Call(call.function, tuple(_argument(token, node, language) for token in call.tokens))
+        for call in line.calls
     ]
 
 
@@ -213,7 +214,9 @@ def _input(token: Token, node: Node, language: GraphLanguage) -> Any:
 
 def _is_needed(token: Token, node: Node) -> bool:
     # PadV3 without its value has a line of its own; so has a product without bias.
-    return (node.type, token.name) in (("PadV3", "constant_values"),) or token.name == "bias" and "MatMul" in node.type
+    return (node.type, token.name) in (("PadV3", "constant_values"),) or (
+        token.name == "bias" and "MatMul" in node.type
+    )
 
 
 def _listed(values: Any, detail: str, name: str) -> Any:
@@ -307,6 +310,11 @@ def _symmetric(node: Node, name: str, language: GraphLanguage) -> list[int]:
     return [top, left]
 
 
+def _shape_of(node: Node, name: str, language: GraphLanguage) -> list[int]:
+    source = node.input(name)
+    return [int(size or 0) for size in (source.shape or () if source else ())]
+
+
 FUNCTIONS: dict[str, Callable[[Node, str, GraphLanguage], list[int]]] = {
     "sizes": _sizes,
     "ends": _ends,
@@ -316,6 +324,8 @@ FUNCTIONS: dict[str, Callable[[Node, str, GraphLanguage], list[int]]] = {
     "symmetric": _symmetric,
     "iota": lambda node, name, language: list(range(len(_values(node, name, language)))),
     "ones": lambda node, name, language: [1] * len(_values(node, name, language)),
+    "shape": _shape_of,
+    "three": lambda node, name, language: [True] * 3,
     "zeros": lambda node, name, language: [0, 0],
 }
 _RESOLVERS: dict[str, Callable[[Token, Node, GraphLanguage], Any]] = {

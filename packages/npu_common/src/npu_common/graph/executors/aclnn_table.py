@@ -32,14 +32,14 @@ _BINARY = {
 VIEWS = frozenset(("Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten", "FlattenV2", "Identity"))
 
 _ATTENTION = (
-    "aclnnFlashAttentionScore(query, key, value, real_shift, drop_mask, padding_mask, atten_mask, prefix, .scale_value,"
-    " .keep_prob, .pre_tockens, .next_tockens, .head_num, .input_layout, .inner_precise, .sparse_mode, =softmax_max,"
-    " =softmax_sum, =softmax_out, =attention_out)"
+    "aclnnFlashAttentionScoreV2(query, key, value, real_shift, drop_mask, padding_mask, atten_mask, prefix, q_start_idx,"
+    " kv_start_idx, .scale_value, .keep_prob, .pre_tockens, .next_tockens, .head_num, .input_layout, .inner_precise,"
+    " .sparse_mode, .pse_type, =softmax_max, =softmax_sum, =softmax_out, =attention_out)"
 )
 _ATTENTION_GRAD = (
-    "aclnnFlashAttentionScoreGrad(query, key, value, dy, pse_shift, drop_mask, padding_mask, atten_mask, softmax_max,"
-    " softmax_sum, softmax_in, attention_in, prefix, .scale_value, .keep_prob, .pre_tockens, .next_tockens, .head_num,"
-    " .input_layout, .inner_precise, .sparse_mode, =dq, =dk, =dv, =dpse)"
+    "aclnnFlashAttentionScoreGradV2(query, key, value, dy, pse_shift, drop_mask, padding_mask, atten_mask, softmax_max,"
+    " softmax_sum, softmax_in, attention_in, prefix, q_start_idx, kv_start_idx, .scale_value, .keep_prob, .pre_tockens,"
+    " .next_tockens, .head_num, .input_layout, .inner_precise, .sparse_mode, .pse_type, =dq, =dk, =dv, =dpse)"
 )
 _PROMPT = (
     "aclnnPromptFlashAttention(query, key, value, pse_shift, atten_mask, actual_seq_lengths, .num_heads, .scale_value,"
@@ -57,6 +57,11 @@ _STRIDED = (
     "aclnnStridedSlice(x, begin, end, strides, .begin_mask, .end_mask, .ellipsis_mask, .new_axis_mask,"
     " .shrink_axis_mask, =y)"
 )
+_MATMUL = (
+    "aclnnMatmul(x1^transpose_x1, x2^transpose_x2, =y, 0)",
+    "aclnnAddmm(bias, x1^transpose_x1, x2^transpose_x2, 1, 1, =y, 0)",
+)
+_BATCH_MATMUL = ("aclnnMatmul(x1^adj_x1, x2^adj_x2, =y, 0)",)
 _GATED_NORM = "gamma, beta, .epsilon, =y, =mean, =rstd)"
 
 LINES: dict[str, tuple[str, ...]] = {
@@ -91,6 +96,9 @@ LINES: dict[str, tuple[str, ...]] = {
     "Addcdiv": ("aclnnAddcdiv(input_data, x1, x2, value, =y)",),
     "Select": ("aclnnSWhere(condition, x1, x2, =y)",),
     "SelectV2": ("aclnnSWhere(condition, then, else, =result)",),
+    "SquaredDifference": ("aclnnSub(x1, x2, 1, =y); aclnnMul(=y, =y, =y)",),
+    "IsNan": ("aclnnNeTensor(x, x, =y)",),  # only NaN differs from itself
+    "MaskedScatter": ("aclnnInplaceCopy(=y, x); aclnnInplaceMaskedScatter(=y, mask, updates)",),
     "Lerp": ("aclnnLerp(start, end, weight, =y)",),
     "MaskedFill": ("aclnnInplaceCopy(=y, x); aclnnInplaceMaskedFillTensor(=y, mask, value)",),
     # Gradients.
@@ -102,6 +110,13 @@ LINES: dict[str, tuple[str, ...]] = {
     "SoftplusGrad": ("aclnnSoftplusBackward(gradients, features, 1, 20, =backprops)",),
     "SoftmaxGrad": ("aclnnSoftmaxBackward(grad_softmax, softmax, axes[0], =grad_x)",),
     "ThresholdGradV2D": ("aclnnThresholdBackward(gradients, features, .threshold, =backprops)",),
+    "EluGrad": ("aclnnEluBackward(grads, 1, 1, 1, true, activations, =y)",),
+    "LogSoftmaxGrad": ("aclnnLogSoftmaxBackward(grad, x, axis[0], =y)",),
+    "LayerNormGradV3": (
+        "aclnnLayerNormBackward(dy, x, shape(gamma), mean, rstd, gamma, -, three(gamma), =pd_x, =pd_gamma, =pd_beta)"
+        " ~output_mask",
+    ),
+    "RotaryMulGrad": ("aclnnRotaryPositionEmbeddingGrad(dy, r1, r2, x, 0, =dx, =dr1, =dr2)",),
     "NLLLossGrad": (
         "aclnnNLLLossBackward(y_grad, x, target, weight, .reduction{none:0,mean:1,sum:2}, .ignore_index, total_weight,"
         " =x_grad)",
@@ -161,6 +176,11 @@ LINES: dict[str, tuple[str, ...]] = {
     "Tril": ("aclnnTril(x, .diagonal, =y)",),
     # Indexing.
     "GatherV2": ("aclnnGatherV2(x, axis[0], indices, =y) ~is_preprocessed ~negative_index_support",),
+    "Gather": (
+        "aclnnGatherV2(x, 0, indices, =y) ~validate_indices ~is_preprocessed ~negative_index_support",
+    ),
+    "ScatterElements": ("aclnnScatter(data, .axis, indices, updates, .reduction{none:0,add:1,mul:2}, =y)",),
+    "OneHot": ("aclnnOneHot(x, depth[0], on_value, off_value, .axis, =y)",),
     "GatherNd": ("aclnnGatherNd(x, indices, .negative_index_support, =y)",),
     "GatherElements": ("aclnnGather(x, .dim, index, =y)",),
     "MaskedSelect": ("aclnnMaskedSelect(x, mask, =y)",),
@@ -177,14 +197,8 @@ LINES: dict[str, tuple[str, ...]] = {
     "LinSpace": ("aclnnLinspace(start, stop, num[0], =output)",),
     "Eye": ("aclnnEye(.num_rows, .num_columns, =y) ~dtype",),
     # Products. cubeMathType 0: keep the inputs' precision.
-    **{
-        name: (
-            "aclnnMatmul(x1^transpose_x1, x2^transpose_x2, =y, 0)",
-            "aclnnAddmm(bias, x1^transpose_x1, x2^transpose_x2, 1, 1, =y, 0)",
-        )
-        for name in ("MatMul", "MatMulV2", "MatMulV3")
-    },
-    **{name: ("aclnnMatmul(x1^adj_x1, x2^adj_x2, =y, 0)",) for name in ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")},
+    **dict.fromkeys(("MatMul", "MatMulV2", "MatMulV3"), _MATMUL),
+    **dict.fromkeys(("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _BATCH_MATMUL),
     "Einsum": ("aclnnEinsum(x, .equation, =y) ~N",),
     "MatrixInverse": ("aclnnInverse(x, =y)",),
     "Cholesky": ("aclnnLinalgCholesky(x, false, =y)",),
@@ -205,6 +219,7 @@ LINES: dict[str, tuple[str, ...]] = {
     "NLLLoss": (
         "aclnnNLLLoss(x, target, weight, .reduction{none:0,mean:1,sum:2}, .ignore_index, =y, =total_weight)",
     ),
+    "SigmoidCrossEntropyWithLogits": ("aclnnBinaryCrossEntropyWithLogits(predict, target, -, -, 0, =loss)",),
     # Vision, in the layout aclnn has.
     "Conv2D": (_CONV2D,),
     "AdaptiveAvgPool2d": ("aclnnAdaptiveAvgPool2d(x, .output_size, =y)",),

@@ -7,6 +7,7 @@ dimensions, and broadcasting is left to the operators that do it themselves.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,12 @@ _BROADCASTING = frozenset(
     ("Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "Maximum", "Minimum", "Pow", "Equal", "NotEqual", "Less",
      "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
 )  # fmt: skip
-_REDUCTIONS = frozenset(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceAll", "ReduceAny"))
+_POINTWISE = frozenset(
+    ("Abs", "Cast", "Exp", "Log", "Neg", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Sqrt", "Square", "Tanh")
+)
+_REDUCTIONS = frozenset(
+    ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceAll", "ReduceAny")
+)
 
 
 def clean_up(graph: Graph, language: GraphLanguage) -> int:
@@ -79,7 +85,7 @@ def _all(value: Value | None, number: float) -> bool:
     array = None if value is None else value.constant
     if array is None or array.dtype.kind == "c" or array.size == 0:
         return False
-    wide = array.astype(np.float64)
+    wide: np.ndarray[Any, Any] = array.astype(np.float64)
     return bool(np.all(wide == number) and np.all(np.signbit(wide) == np.signbit(number)))
 
 
@@ -136,9 +142,12 @@ def _cast(node: Node, builder: Builder) -> Value | None:
     first = source.node.inputs[0] if source.node.type == "Cast" else None
     if first is None or not _is_lossless(first.dtype, source.dtype):
         return None
-    # Widened without loss: what comes after converts the very same number, with one rounding.
     if first.dtype == node.output.dtype:
         return first
+    # Widened without loss: what comes after converts the very same number, with one rounding. From floats to integers
+    # it does not hold: what becomes of numbers that are out of range may depend on the type they come from.
+    if dtypes.is_float(first.dtype) != dtypes.is_float(node.output.dtype) or node.output.dtype.kind == "b":
+        return None
     return builder.add("Cast", first, dst_type=node.output.dtype)
 
 
@@ -152,7 +161,12 @@ def _plain_axes(node: Node, builder: Builder) -> Value | None:
 
 
 # name -> (bits of the significand, smallest and largest exponent), for floats that hold each other's numbers.
-_FLOATS = {"float16": (11, -24, 15), "bfloat16": (8, -133, 127), "float32": (24, -149, 127), "float64": (53, -1074, 1023)}
+_FLOATS = {
+    "float16": (11, -24, 15),
+    "bfloat16": (8, -133, 127),
+    "float32": (24, -149, 127),
+    "float64": (53, -1074, 1023),
+}
 
 
 def _is_lossless(one: dtypes.DType, other: dtypes.DType) -> bool:
@@ -176,21 +190,31 @@ def _broadcast_to(node: Node, builder: Builder) -> Value | None:
 
 
 def _implicit_broadcast(node: Node, builder: Builder) -> Value | None:
-    """The operator broadcasts by itself: an explicit BroadcastTo before it only costs memory."""
-    if node.output.shape is None or not node.output.is_static:
+    """The operator broadcasts by itself: an explicit BroadcastTo before it costs memory, or, where the other
+    operand is no larger, repeats one computation; then it goes behind the operator."""
+    if not node.output.is_static:
         return None
     for position in (0, 1):
         wide, other = node.inputs[position], node.inputs[1 - position]
-        if wide is None or other is None or wide.node.type != "BroadcastTo":
-            continue
-        narrow = wide.node.inputs[0]
-        if narrow is None or not narrow.is_static or not other.is_static:
-            continue
-        if np.broadcast_shapes(narrow.shape or (), other.shape or ()) != node.output.shape:  # type: ignore[arg-type]
+        narrow = wide.node.inputs[0] if wide is not None and wide.node.type == "BroadcastTo" else None
+        if narrow is None or other is None or not (narrow.is_static and other.is_static):
             continue
         inputs = [narrow, other] if position == 0 else [other, narrow]
-        return builder.add(node.type, *inputs, attributes=node.attributes)
+        small = builder.add(node.type, *inputs, attributes=node.attributes)
+        return small if small.shape == node.output.shape else _broadcast(small, node, builder)
     return None
+
+
+def _unary_broadcast(node: Node, builder: Builder) -> Value | None:
+    source = node.inputs[0]
+    if source is None or source.node.type != "BroadcastTo" or not node.output.is_static:
+        return None
+    small = builder.add(node.type, source.node.inputs[0], attributes=node.attributes)
+    return _broadcast(small, node, builder)
+
+
+def _broadcast(small: Value, node: Node, builder: Builder) -> Value:
+    return builder.add("BroadcastTo", small, list(node.output.shape or ()))
 
 
 def _above_minus_infinity(node: Node, builder: Builder) -> Value | None:
@@ -230,9 +254,9 @@ _RULES: dict[str, tuple[Rule, ...]] = {
 }
 for _type in _BROADCASTING:
     _RULES[_type] = (*_RULES.get(_type, ()), _implicit_broadcast)
+for _type in _POINTWISE:
+    _RULES[_type] = (*_RULES.get(_type, ()), _unary_broadcast)
 for _type in _REDUCTIONS:
     _RULES[_type] = (_plain_axes,)
 
 ALGEBRA = Pass("algebra", clean_up)
-
-

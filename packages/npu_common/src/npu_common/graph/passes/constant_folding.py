@@ -76,8 +76,8 @@ def _cast(node: Node, arrays: list[Array]) -> Array | None:
     source, to = arrays[0], node.output.dtype
     if not all(dtypes.is_integer(d) or dtypes.is_float(d) or d.kind == "b" for d in (source.dtype, to)):
         return None
-    result = source.astype(to)
-    back = result.astype(source.dtype)
+    result: Array = source.astype(to)
+    back: Array = result.astype(source.dtype)
     return result if to.kind != "b" and source.tobytes() == back.tobytes() else None
 
 
@@ -151,5 +151,3 @@ CONSTANT_FOLDING = Pass("constant folding", fold_constants)
 def foldable() -> list[str]:
     """The operators this pass computes."""
     return sorted(_EVALUATORS)
-
-

@@ -21,7 +21,9 @@ def has_effect(node: Node) -> bool:
 def is_random(node: Node) -> bool:
     """Draws from the engine's own state. Stateless generators are functions of their seed."""
     stateless = node.type.startswith("Stateless")
-    if not stateless and ("Random" in node.type or node.type.startswith("DropOut") or node.type == "Multinomial"):
+    if not stateless and (
+        "Random" in node.type or node.type.startswith("DropOut") or node.type == "Multinomial"
+    ):
         return True
     return any(is_random(inner) for sub in node.subgraphs for inner in sub.nodes)
 

@@ -31,9 +31,7 @@ _x = var("x", lambda value: value.dtype.name in _FLOATS)
 def _product(*factors: Pattern) -> Pattern:
     """A product of three, in any association."""
     a, b, c = factors
-    return any_of(
-        op("Mul", op("Mul", a, b), c), op("Mul", op("Mul", a, c), b), op("Mul", op("Mul", b, c), a)
-    )
+    return any_of(op("Mul", op("Mul", a, b), c), op("Mul", op("Mul", a, c), b), op("Mul", op("Mul", b, c), a))
 
 
 _half, _one = number("half", 0.5, 0.0), number("one", 1.0, 0.0)
@@ -145,7 +143,9 @@ _softmax = any_of(op("RealDiv", _exp, _total), op("Mul", _exp, op("Reciprocal", 
 
 def _build_softmax(found: Match) -> Value | None:
     # An empty list of axes is no reduction at all for ReduceMax (noop_with_empty_axes).
-    return found.builder().add("SoftmaxV2", found["x"], axes=found.ints("axes")) if found.ints("axes") else None
+    return (
+        found.builder().add("SoftmaxV2", found["x"], axes=found.ints("axes")) if found.ints("axes") else None
+    )
 
 
 FUSE_ACTIVATION = Pass(

@@ -1,8 +1,9 @@
 """FlashAttentionScore from softmax(q k^T scale + mask) v over batches of heads (layout BNSD).
 
-Runs after SoftmaxV2 and the transposes of the products have been found. An added mask becomes `real_shift` (added
-after the scale: pse_type 1). A selected mask becomes `atten_mask` only where it is a constant that leaves every row
-at least one position: rows without any are NaN in one formula and 0 in the fused one.
+Runs after SoftmaxV2 and the transposes of the products have been found. An added mask becomes `real_shift` with
+pse_type 0, scale q k^T + shift (the default, 1, is scale (q k^T + shift): aclnnFlashAttentionScoreV2's description).
+A selected mask becomes `atten_mask` only where it is a constant that leaves every row at least one position: rows
+without any are NaN in one formula and 0 in the fused one.
 
 Only the forward form; the gradient (FlashAttentionScoreGrad) is chosen by the importers, which know what they
 differentiate.
@@ -14,7 +15,17 @@ import numpy as np
 
 from npu_common.graph.ir import Value
 from npu_common.graph.passes.manager import Pass
-from npu_common.graph.passes.pattern import Match, Pattern, Rewrite, any_of, attribute, number, op, rewrite, var
+from npu_common.graph.passes.pattern import (
+    Match,
+    Pattern,
+    Rewrite,
+    any_of,
+    attribute,
+    number,
+    op,
+    rewrite,
+    var,
+)
 
 _q, _k, _v = var("q"), var("k"), var("v")
 _PRODUCTS = "BatchMatMul BatchMatMulV2"
@@ -40,11 +51,11 @@ def _build(found: Match) -> Value | None:
     q, k, v = found["q"], found["k"], found["v"]
     if not _are_heads(q, k, v) or not _over_last_dimension(found):
         return None
-    inputs: dict[str, Value] = {}
+    inputs: dict[str, Value | int] = {}
     if "bias" in found.values:
         if not _is_shift(found["bias"], q, k):
             return None
-        inputs["real_shift"] = found["bias"]
+        inputs |= {"real_shift": found["bias"], "pse_type": 0}
     if "keep" in found.values:
         mask = _dropped(found, q, k)
         if mask is None:
@@ -58,16 +69,28 @@ def _build(found: Match) -> Value | None:
     statistics = (np.float32, (batch, heads, rows, 8))
     types = [statistics, statistics, (q.dtype, (0,)), (q.dtype, found.root.shape)]
     return found.builder().add_many(
-        "FlashAttentionScore", q, k, v, outputs=types, scale_value=scale, head_num=heads, input_layout="BNSD", **inputs
+        "FlashAttentionScore",
+        q,
+        k,
+        v,
+        outputs=types,
+        scale_value=scale,
+        head_num=heads,
+        input_layout="BNSD",
+        **inputs,
     )[3]
 
 
 def _are_heads(q: Value, k: Value, v: Value) -> bool:
     if not all(x.is_static and len(x.shape or ()) == 4 and x.dtype == q.dtype for x in (q, k, v)):
         return False
-    (b, n, _, d), (kb, kn, s, kd) = q.shape or (), k.shape or ()  # type: ignore[misc]
+    (b, n, _, d), (kb, kn, s, kd) = q.shape or (), k.shape or ()
     # One head size for all three, and as many key heads as query heads (the products do not broadcast here).
-    return q.dtype.name in ("float32", "float16", "bfloat16") and (kb, kn, kd) == (b, n, d) and v.shape == (b, n, s, d)
+    return (
+        q.dtype.name in ("float32", "float16", "bfloat16")
+        and (kb, kn, kd) == (b, n, d)
+        and v.shape == (b, n, s, d)
+    )
 
 
 def _over_last_dimension(found: Match) -> bool:
@@ -93,4 +116,6 @@ def _dropped(found: Match, q: Value, k: Value) -> Value | None:
     return found.builder().constant(~plain) if bool(plain.any(axis=1).all()) else None
 
 
-FUSE_ATTENTION = Pass("fuse attention", rewrite((Rewrite("FlashAttentionScore", _attention(_masked), _build),)))
+FUSE_ATTENTION = Pass(
+    "fuse attention", rewrite((Rewrite("FlashAttentionScore", _attention(_masked), _build),))
+)

@@ -88,7 +88,9 @@ def _is_vector(value: Value, like: Value, shape: tuple[int, ...]) -> bool:
 
 def _as_vector(found: Match, name: str, shape: tuple[int, ...]) -> Value | None:
     value = found.values.get(name)
-    return value if value is None or value.shape == shape else found.builder().add("Reshape", value, list(shape))
+    return (
+        value if value is None or value.shape == shape else found.builder().add("Reshape", value, list(shape))
+    )
 
 
 def _reduced(x: Value, count: int) -> Shape:

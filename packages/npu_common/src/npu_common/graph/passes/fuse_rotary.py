@@ -34,13 +34,20 @@ def _is_half(part: Value, whole: Value, which: int) -> bool:
     if size % 2 or part.shape != (*shape[:-1], size // 2) or not node.inputs:
         return False
     if node.type == "Slice":
-        return node.inputs[0] is whole and integers(node.inputs[1]) == [0] * (len(shape) - 1) + [which * size // 2]
+        return node.inputs[0] is whole and integers(node.inputs[1]) == [0] * (len(shape) - 1) + [
+            which * size // 2
+        ]
     if node.type == "SplitD":
         axis: int | None = node.attributes["split_dim"]
     else:
         axes = integers(node.input("split_dim")) if node.type in ("Split", "SplitV") else None
         axis = axes[0] if axes else None
-    return axis is not None and node.input("x") is whole and part.index == which and axis % len(shape) == len(shape) - 1
+    return (
+        axis is not None
+        and node.input("x") is whole
+        and part.index == which
+        and axis % len(shape) == len(shape) - 1
+    )
 
 
 FUSE_ROTARY = Pass("fuse rotary", rewrite((Rewrite("RotaryMul", _rotary, _build),)))

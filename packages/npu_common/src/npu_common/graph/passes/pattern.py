@@ -127,7 +127,9 @@ def match(pattern: Pattern, value: Value, language: GraphLanguage) -> Iterator[M
     be read from outside: they would be computed twice."""
     for values, inner in _match(pattern, value, {}, frozenset(), language):
         root = value.node
-        if all(user in inner for node in inner if node is not root for out in node.outputs for user in out.users):
+        if all(
+            user in inner for node in inner if node is not root for out in node.outputs for user in out.users
+        ):
             yield Match(values, inner, value.node.graph, value, language)
 
 
@@ -220,6 +222,11 @@ def rewrite(rules: tuple[Rewrite, ...]) -> Callable[[Graph, GraphLanguage], int]
     return run
 
 
+def _forget(value: Value) -> None:
+    if not any(output.uses for output in value.node.outputs):
+        value.node.graph.remove(value.node)
+
+
 def _apply(rules: tuple[Rewrite, ...], value: Value, language: GraphLanguage) -> int:
     for rule in rules:
         for found in match(rule.pattern, value, language):
@@ -227,7 +234,9 @@ def _apply(rules: tuple[Rewrite, ...], value: Value, language: GraphLanguage) ->
             if new is None:
                 continue
             if (new.dtype, new.shape) != (value.dtype, value.shape):
-                raise AssertionError(f"{rule.name}: {value!r} became {new!r}")
+                # A constant of one element, but of more dimensions, made the expansion's result larger than x.
+                _forget(new)
+                continue
             value.replace_uses(new)
             return 1
     return 0
