@@ -69,6 +69,24 @@ Args input_args(const std::vector<at::Tensor>& given, std::string_view letters) 
     return args;
 }
 
+Args spanned_args(const std::vector<at::Tensor>& given, std::string_view letters,
+                  const std::vector<InputSpan>& spans) {
+    if (spans.size() > letters.size())
+        throw Refusal("it takes " + std::to_string(letters.size()) + " inputs, was given " +
+                      std::to_string(spans.size()));
+    Args args;
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+        const InputSpan span = i < spans.size() ? spans[i] : InputSpan{};
+        const auto begin = given.begin() + static_cast<std::ptrdiff_t>(span.first);
+        if (letters[i] == 'L') {
+            args.emplace_back(std::vector<at::Tensor>(begin, begin + static_cast<std::ptrdiff_t>(span.count)));
+        } else {
+            args.emplace_back(TensorArg{span.count > 0 ? *begin : at::Tensor()});
+        }
+    }
+    return args;
+}
+
 void append_attributes(Args& args, const AttributeValues& values, const Kernel& kernel) {
     std::set<std::string_view> known;
     for (const auto& text : kernel.attributes) {
@@ -120,10 +138,12 @@ bool names_attribute(const Kernel& kernel, std::string_view attribute) {
 }
 
 RowCall::RowCall(const Kernel& kernel, const std::vector<at::Tensor>& inputs,
-                 const AttributeValues& attributes, const std::vector<TensorArg>& outputs)
+                 const AttributeValues& attributes, const std::vector<TensorArg>& outputs,
+                 const std::vector<InputSpan>& spans)
     : kernel_(&kernel), outputs_(outputs.size()) {
     const std::size_t count = count_inputs(kernel, outputs.size());
-    args_ = input_args(inputs, std::string_view(kernel.letters).substr(0, count));
+    const auto letters = std::string_view(kernel.letters).substr(0, count);
+    args_ = spans.empty() ? input_args(inputs, letters) : spanned_args(inputs, letters, spans);
     for (std::size_t i = 0; i < count; ++i) {
         if (std::holds_alternative<TensorArg>(args_[i]) && kernel.letters[i] != 'T') numbers_.push_back(i);
     }

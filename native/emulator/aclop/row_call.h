@@ -17,13 +17,20 @@ struct Refusal : std::runtime_error {
 
 using AttributeValues = decltype(aclopAttr::values);
 
+/// Which of the flattened inputs belong to one input of the operator: several for a dynamic one, none for an absent one.
+struct InputSpan {
+    std::size_t first = 0, count = 0;
+};
+
 /// A row and its arguments. Immutable once made: run() may be called again and again.
 class RowCall {
   public:
     /// inputs: flattened; an absent optional one is an undefined tensor, trailing ones may be missing.
+    /// spans: one for each input of the operator, where more than one is dynamic and position alone does not tell.
     /// Throws Refusal where the row does not take these inputs, attributes or outputs.
     RowCall(const emulator::Kernel& kernel, const std::vector<at::Tensor>& inputs,
-            const AttributeValues& attributes, const std::vector<emulator::TensorArg>& outputs);
+            const AttributeValues& attributes, const std::vector<emulator::TensorArg>& outputs,
+            const std::vector<InputSpan>& spans = {});
 
     /// Reads the inputs that the row takes as numbers, then computes. Throws what the kernel throws.
     void run() const;

@@ -83,7 +83,7 @@ void Interpreter::run_row(const Step& step) {
         targets.push_back({in_place ? arguments[0] : empty(type), found.back()});
     }
     try {
-        aclop::RowCall(*step.kernel, arguments, step.row_attributes, targets).run();
+        aclop::RowCall(*step.kernel, arguments, step.row_attributes, targets, step.spans).run();
     } catch (const std::exception& error) {
         fail_at(step, error.what());
     }

@@ -50,6 +50,8 @@ void bind_row(Step& step) {
     step.kernel = emulator::find_ge(step.op->name);
     if (step.kernel == nullptr)
         fail_at(step, "this operator is not implemented by the host emulator of CANN; docs/operators.md lists what is");
+    for (const auto& span : graph::input_spans(*step.op, step.inputs.size(), step.input_names))
+        step.spans.push_back({span.first, span.count});
     for (const auto& [name, value] : step.attributes) {
         const bool hint = name.starts_with('_');
         if (hint || (!aclop::names_attribute(*step.kernel, name) && is_default(*step.op, name, value))) continue;
@@ -89,7 +91,7 @@ std::optional<std::vector<at::Tensor>> fold(const Step& step, const std::vector<
     }
     for (const Value& value : inputs) arguments.push_back(value.constant);
     try {
-        aclop::RowCall(*step.kernel, arguments, step.row_attributes, targets).run();
+        aclop::RowCall(*step.kernel, arguments, step.row_attributes, targets, step.spans).run();
     } catch (const std::exception& error) {
         fail_at(step, error.what());
     }

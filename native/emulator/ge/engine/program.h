@@ -51,6 +51,7 @@ struct Step {
     aclop::AttributeValues row_attributes;         ///< what the row is handed
     std::vector<std::string> input_names;          ///< of descriptors, see graph::input_spans
     std::vector<int> inputs;                       ///< values, -1: absent
+    std::vector<aclop::InputSpan> spans;           ///< Kind::row: the inputs of the operator among them
     std::vector<int> outputs;                      ///< values
     std::vector<std::shared_ptr<const Program>> bodies;
     bool writes_input = false;                     ///< output 0 is input 0, changed in place (Assign, ScatterUpdate)

@@ -178,7 +178,7 @@ class Region {
             }
             if (!in_place) release();
             calls->rows.emplace_back(*step.kernel, inputs, step.row_attributes,
-                                     std::vector<emulator::TensorArg>{{tensors.at(output)}});
+                                     std::vector<emulator::TensorArg>{{tensors.at(output)}}, step.spans);
         }
         return calls;
     }

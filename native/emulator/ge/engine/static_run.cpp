@@ -107,7 +107,7 @@ class Binder {
         for (const at::Tensor& output : tensors(step.outputs)) targets.push_back({output});
         try {
             commands().push_back(
-                named(step, [call = aclop::RowCall(*step.kernel, tensors(step.inputs), step.row_attributes, targets)] { call.run(); }));
+                named(step, [call = aclop::RowCall(*step.kernel, tensors(step.inputs), step.row_attributes, targets, step.spans)] { call.run(); }));
         } catch (const aclop::Refusal& refusal) {
             fail_at(step, refusal.what());
         }
