@@ -154,6 +154,15 @@ std::string suggestion(std::string_view wrong, const std::vector<std::string>& n
     return best ? "; did you mean " + *best + "?" : "";
 }
 
+/// What torchair writes on nodes beyond the catalogue: layouts of inputs and outputs, copies of descriptors for people to read, and
+/// two arguments that newer prototypes have. GE ignores what it does not know; the engine's rows say what they make of the last two.
+bool is_known_extra(const OperatorDef& op, std::string_view name) {
+    static constexpr std::pair<std::string_view, std::string_view> extras[] = {{"TopKV2", "sort_policy"},
+                                                                              {"RotaryMulGrad", "need_backward"}};
+    return name == "input_layout_info" || name == "output_layout_info" || name.starts_with("[i]") || name.starts_with("[o]") ||
+           std::ranges::find(extras, std::pair<std::string_view, std::string_view>(op.name, name)) != std::end(extras);
+}
+
 [[noreturn]] void refuse_unknown(const OperatorDef& op, std::string_view name) {
     std::vector<std::string> names;
     for (const AttributeDef& def : op.attributes) names.push_back(def.name);
@@ -172,6 +181,7 @@ void complete(const OperatorDef& op, Attributes& attributes) {
     for (auto& [name, value] : attributes) {
         if (name.starts_with('_')) continue;
         const AttributeDef* def = op.attribute(name);
+        if (!def && is_known_extra(op, name)) continue;
         if (!def) refuse_unknown(op, name);
         auto fitting = converted(*def, value);
         if (!fitting)

@@ -121,6 +121,12 @@ ADDED: dict[str, tuple[str, str]] = {
     "Split": ("split_dim", "INT64"),
     "StridedSlice": ("x y", "BOOL"),
     "Unpack": ("x y", "BOOL"),
+    # torchair gives the sizes as int64.
+    **{
+        f"{name}Backprop{part}": ("input_size filter_size", "INT64")
+        for name in ["Conv2D", "Conv3D", "DepthwiseConv2D"]
+        for part in ["Input", "Filter"]
+    },
     # HcclDataType has it; half of the collectives' headers are older.
     **{
         f"Hcom{name}": ("x y send_data recv_data", "BF16")

@@ -2,6 +2,8 @@
 #include <cmath>
 #include <cstring>
 
+#include <algorithm>
+
 #include "graph/shapes.h"
 
 namespace npu::graph {
@@ -67,8 +69,16 @@ int64_t steps(const Context& c, double start, double limit, double delta, bool c
     return count > 0 ? static_cast<int64_t>(count) : 0;
 }
 
+/// int32 bounds next to an int64 one are widened: torchair's arange gives its start and step so.
+DataType range_dtype(Context& c) {
+    const DataType types[] = {c.dtype("start"), c.dtype("limit"), c.dtype("delta")};
+    const bool integers = std::ranges::all_of(types, [](DataType t) { return t == ACL_INT32 || t == ACL_INT64; });
+    if (integers && std::ranges::count(types, ACL_INT64) != 0) return ACL_INT64;
+    return common_dtype(c);
+}
+
 void range(Context& c) {
-    c.out(common_dtype(c), [&] {
+    c.out(range_dtype(c), [&] {
         auto start = number(c, "start"), limit = number(c, "limit"), delta = number(c, "delta");
         if (!start || !limit || !delta) return Dims{kUnknown};
         return Dims{steps(c, *start, *limit, *delta, c.flag("is_closed"))};

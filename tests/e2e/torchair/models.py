@@ -10,6 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
+def silu(x: Tensor) -> Tensor:
+    """Written out: torchair has no conversion of silu's derivative."""
+    return x * torch.sigmoid(x)
+
+
 class LlamaBlock(nn.Module):
     """Attention with rotary embedding and a causal mask, then SwiGLU; RMS norms written out."""
 
@@ -21,6 +26,10 @@ class LlamaBlock(nn.Module):
         self.down = nn.Linear(hidden, dim, bias=False)
         self.norm1, self.norm2 = nn.Parameter(torch.rand(dim) + 0.5), nn.Parameter(torch.rand(dim) + 0.5)
 
+    def project(self, weight: nn.Linear, x: Tensor) -> Tensor:
+        """On rows: torchair's conversion of matmul_backward does not sum the batches of a three-dimensional input."""
+        return weight(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
     def norm(self, x: Tensor, weight: Tensor) -> Tensor:
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * weight
 
@@ -31,14 +40,16 @@ class LlamaBlock(nn.Module):
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         batch, length, dim = x.shape
         h = self.norm(x, self.norm1)
-        q, k, v = (w(h).view(batch, length, self.heads, -1).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+        q, k, v = (
+            self.project(w, h).view(batch, length, self.heads, -1).transpose(1, 2) for w in (self.wq, self.wk, self.wv)
+        )
         q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
         scores = q @ k.transpose(-1, -2) / (dim // self.heads) ** 0.5
         mask = torch.triu(torch.ones(length, length, device=x.device, dtype=torch.bool), 1)
         attention = torch.softmax(scores.masked_fill(mask, float("-inf")), -1) @ v
-        x = x + self.wo(attention.transpose(1, 2).reshape(batch, length, dim))
+        x = x + self.project(self.wo, attention.transpose(1, 2).reshape(batch, length, dim))
         h = self.norm(x, self.norm2)
-        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+        return x + self.project(self.down, silu(self.project(self.gate, h)) * self.project(self.up, h))
 
 
 class Cnn(nn.Module):
@@ -57,9 +68,15 @@ class Cnn(nn.Module):
         self.norm1.eval()
         return self
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Cnn:
+        """Statistics and scale stay in float32, as CANN's BNInfer has them."""
+        super()._apply(fn, recurse)
+        self.norm1.float()
+        return self
+
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.norm1(self.conv1(x)))
-        h = F.relu(self.pool(self.conv2(h)))
+        h = F.relu(self.pool(self.conv2(h).float()).to(h.dtype))  # CANN pools float16 and float32
         return self.head(F.avg_pool2d(h, h.shape[-1]).flatten(1))
 
 

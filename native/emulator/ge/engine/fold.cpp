@@ -53,8 +53,9 @@ void bind_row(Step& step) {
     for (const auto& span : graph::input_spans(*step.op, step.inputs.size(), step.input_names))
         step.spans.push_back({span.first, span.count});
     for (const auto& [name, value] : step.attributes) {
-        const bool hint = name.starts_with('_');
-        if (hint || (!aclop::names_attribute(*step.kernel, name) && is_default(*step.op, name, value))) continue;
+        const bool named = aclop::names_attribute(*step.kernel, name);
+        const bool hint = name.starts_with('_') || step.op->attribute(name) == nullptr;  // verify() let it pass
+        if (!named && (hint || is_default(*step.op, name, value))) continue;
         step.row_attributes.emplace(name, std::visit(ToRow{step, name}, value));
     }
 }

@@ -77,6 +77,10 @@ class Planner {
         for (const int input : step.inputs) {
             if (input < 0) continue;
             const int root = value(input).root;
+            const bool read_otherwise = std::ranges::any_of(step.inputs, [&](int other) {
+                return other >= 0 && value(other).root == root && !whole(value(other));  // x + x.T
+            });
+            if (read_otherwise) continue;
             if (owns_memory(root) && program_.result_of[root] < 0 && last_use_[root] == index && whole(value(input)) &&
                 value(input).type.dims == value(output).type.dims && value(input).type.dtype == value(output).type.dtype)
                 return root;
