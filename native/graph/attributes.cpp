@@ -154,13 +154,16 @@ std::string suggestion(std::string_view wrong, const std::vector<std::string>& n
     return best ? "; did you mean " + *best + "?" : "";
 }
 
-/// What torchair writes on nodes beyond the catalogue: layouts of inputs and outputs, copies of descriptors for people to read, and
-/// two arguments that newer prototypes have. GE ignores what it does not know; the engine's rows say what they make of the last two.
+/// What torchair writes on nodes beyond the catalogue: layouts of inputs and outputs, copies of descriptors
+/// for people to read, and two arguments that newer prototypes have. GE ignores what it does not know; the
+/// engine's rows say what they make of the last two.
 bool is_known_extra(const OperatorDef& op, std::string_view name) {
-    static constexpr std::pair<std::string_view, std::string_view> extras[] = {{"TopKV2", "sort_policy"},
-                                                                              {"RotaryMulGrad", "need_backward"}};
-    return name == "input_layout_info" || name == "output_layout_info" || name.starts_with("[i]") || name.starts_with("[o]") ||
-           std::ranges::find(extras, std::pair<std::string_view, std::string_view>(op.name, name)) != std::end(extras);
+    static constexpr std::pair<std::string_view, std::string_view> extras[] = {
+        {"TopKV2", "sort_policy"}, {"RotaryMulGrad", "need_backward"}};
+    return name == "input_layout_info" || name == "output_layout_info" || name.starts_with("[i]") ||
+           name.starts_with("[o]") ||
+           std::ranges::find(extras, std::pair<std::string_view, std::string_view>(op.name, name)) !=
+               std::end(extras);
 }
 
 [[noreturn]] void refuse_unknown(const OperatorDef& op, std::string_view name) {

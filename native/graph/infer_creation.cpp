@@ -1,8 +1,7 @@
 // Operators that make tensors of nothing, and those that read a shape.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#include <algorithm>
 
 #include "graph/shapes.h"
 
@@ -72,7 +71,8 @@ int64_t steps(const Context& c, double start, double limit, double delta, bool c
 /// int32 bounds next to an int64 one are widened: torchair's arange gives its start and step so.
 DataType range_dtype(Context& c) {
     const DataType types[] = {c.dtype("start"), c.dtype("limit"), c.dtype("delta")};
-    const bool integers = std::ranges::all_of(types, [](DataType t) { return t == ACL_INT32 || t == ACL_INT64; });
+    const bool integers =
+        std::ranges::all_of(types, [](DataType t) { return t == ACL_INT32 || t == ACL_INT64; });
     if (integers && std::ranges::count(types, ACL_INT64) != 0) return ACL_INT64;
     return common_dtype(c);
 }

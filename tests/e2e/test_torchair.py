@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from npu_common import toolkit
 
 pytestmark = pytest.mark.slow
@@ -27,8 +28,8 @@ FORWARD = [
 TRAIN = [f"{model}-float32-static-train" for model in ("mlp", "llama", "cnn")]
 TRAIN += ["mlp-float32-dynamic-train", "llama-float32-dynamic-train", "llama-bfloat16-static-train"]
 CASES = [*FORWARD, *TRAIN, "decode-float32", "decode-bfloat16"]
-# Eager npu computes the same operators; a graph may take another one for the same formula, which rounds elsewhere: two units in the
-# last place of bfloat16's 8 bits, of the largest element.
+# Eager npu computes the same operators; a graph may take another one for the same formula, which rounds elsewhere: two
+# units in the last place of bfloat16's 8 bits, of the largest element.
 BOUNDS = {"float32": 1e-5, "bfloat16": 2**-6}
 ROOT = Path(__file__).parents[2]
 
@@ -47,7 +48,9 @@ def without_functions(cann: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module", params=["gert", "session"])
-def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+def results(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, dict[str, object]]:
     cann = toolkit.find().root
     if request.param == "session":
         cann = without_functions(cann, tmp_path_factory.mktemp("door"))

@@ -36,8 +36,7 @@ bool ends_in_list(const Kernel& kernel) { return !kernel.letters.empty() && kern
 
 /// How many of a row's parameters are inputs: the attributes are counted, and so are the outputs.
 std::size_t count_inputs(const Kernel& kernel, std::size_t given_outputs) {
-    const auto attributes =
-        static_cast<std::size_t>(std::ranges::count_if(kernel.attributes, is_parameter));
+    const auto attributes = static_cast<std::size_t>(std::ranges::count_if(kernel.attributes, is_parameter));
     const std::size_t outputs = ends_in_list(kernel) ? 1 : given_outputs;
     if (kernel.letters.size() < attributes + outputs)
         throw Refusal("it has fewer than " + std::to_string(given_outputs) + " outputs in the emulator");
@@ -49,7 +48,8 @@ Args input_args(const std::vector<at::Tensor>& given, std::string_view letters) 
     const std::size_t single = letters.size() - lists;
     if (lists > 1 && given.size() != letters.size())
         throw Refusal(
-            "it has more than one list of inputs, which cannot be told apart unless each has one tensor and every "
+            "it has more than one list of inputs, which cannot be told apart unless each has one tensor and "
+            "every "
             "other input is given");
     if (lists == 0 && given.size() > single)
         throw Refusal("it takes " + std::to_string(single) + " inputs, was given " +
@@ -79,7 +79,8 @@ Args spanned_args(const std::vector<at::Tensor>& given, std::string_view letters
         const InputSpan span = i < spans.size() ? spans[i] : InputSpan{};
         const auto begin = given.begin() + static_cast<std::ptrdiff_t>(span.first);
         if (letters[i] == 'L') {
-            args.emplace_back(std::vector<at::Tensor>(begin, begin + static_cast<std::ptrdiff_t>(span.count)));
+            args.emplace_back(
+                std::vector<at::Tensor>(begin, begin + static_cast<std::ptrdiff_t>(span.count)));
         } else {
             args.emplace_back(TensorArg{span.count > 0 ? *begin : at::Tensor()});
         }

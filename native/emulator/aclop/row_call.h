@@ -1,5 +1,5 @@
-// A call of a GE operator as a row of the table of kernels: inputs by position, attributes in the order that the row
-// names, outputs. Used by the single-operator door (adapter.cpp) and by the graph engine (../ge).
+// A call of a GE operator as a row of the table of kernels: inputs by position, attributes in the order that
+// the row names, outputs. Used by the single-operator door (adapter.cpp) and by the graph engine (../ge).
 #pragma once
 
 #include <stdexcept>
@@ -17,7 +17,8 @@ struct Refusal : std::runtime_error {
 
 using AttributeValues = decltype(aclopAttr::values);
 
-/// Which of the flattened inputs belong to one input of the operator: several for a dynamic one, none for an absent one.
+/// Which of the flattened inputs belong to one input of the operator: several for a dynamic one, none for an
+/// absent one.
 struct InputSpan {
     std::size_t first = 0, count = 0;
 };
@@ -26,8 +27,8 @@ struct InputSpan {
 class RowCall {
   public:
     /// inputs: flattened; an absent optional one is an undefined tensor, trailing ones may be missing.
-    /// spans: one for each input of the operator, where more than one is dynamic and position alone does not tell.
-    /// Throws Refusal where the row does not take these inputs, attributes or outputs.
+    /// spans: one for each input of the operator, where more than one is dynamic and position alone does not
+    /// tell. Throws Refusal where the row does not take these inputs, attributes or outputs.
     RowCall(const emulator::Kernel& kernel, const std::vector<at::Tensor>& inputs,
             const AttributeValues& attributes, const std::vector<emulator::TensorArg>& outputs,
             const std::vector<InputSpan>& spans = {});
@@ -39,7 +40,9 @@ class RowCall {
 
     /// Where input or output `i` is among the arguments, for rows without lists.
     const at::Tensor& input(std::size_t i) const { return std::get<emulator::TensorArg>(args_[i]).tensor; }
-    const at::Tensor& output(std::size_t i) const { return std::get<emulator::TensorArg>(args_[args_.size() - outputs_ + i]).tensor; }
+    const at::Tensor& output(std::size_t i) const {
+        return std::get<emulator::TensorArg>(args_[args_.size() - outputs_ + i]).tensor;
+    }
 
   private:
     const emulator::Kernel* kernel_;

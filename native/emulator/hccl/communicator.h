@@ -86,8 +86,8 @@ struct Communicator {
 /// The communicator of a live handle, or nullptr after setting the error's sentence.
 std::shared_ptr<Communicator> find(HcclComm handle, const char* function);
 
-/// A live communicator of that name, or nullptr. Ranks that are threads of one process share the name: the one of the calling
-/// thread's device comes first.
+/// A live communicator of that name, or nullptr. Ranks that are threads of one process share the name: the
+/// one of the calling thread's device comes first.
 std::shared_ptr<Communicator> find_named(const std::string& name);
 
 /// Takes a handle's communicator out of the table; nullptr: it is not in it.

@@ -9,7 +9,8 @@ namespace npu::emulator {
 /// While it lives, the thread's autograd, autocast and Python modes are out of the way.
 class AtenScope {
     const c10::impl::ForceDispatchKeyGuard keys_{
-        c10::default_included_set, c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView};
+        c10::default_included_set,
+        c10::default_excluded_set | c10::autograd_dispatch_keyset_with_ADInplaceOrView};
     const at::NoGradGuard no_grad_;
 };
 

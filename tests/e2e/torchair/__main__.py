@@ -1,7 +1,7 @@
 """Compiles a model with torchair and compares with eager npu: ``python -m tests.e2e.torchair CASE...``.
 
-A case is MODEL-DTYPE-SHAPES-MODE ("llama-bfloat16-dynamic-forward"), or "decode-DTYPE". For each a line of JSON: the case, the
-largest difference to eager relative to the largest element, and how many graphs were compiled.
+A case is MODEL-DTYPE-SHAPES-MODE ("llama-bfloat16-dynamic-forward"), or "decode-DTYPE". For each a line of JSON: the
+case, the largest difference to eager relative to the largest element, and how many graphs were compiled.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 import torch_npu
-import torchair
 from torch import Tensor, nn
+
+import torchair
 
 from .models import MODELS
 

@@ -41,7 +41,8 @@ class LlamaBlock(nn.Module):
         batch, length, dim = x.shape
         h = self.norm(x, self.norm1)
         q, k, v = (
-            self.project(w, h).view(batch, length, self.heads, -1).transpose(1, 2) for w in (self.wq, self.wk, self.wv)
+            self.project(w, h).view(batch, length, self.heads, -1).transpose(1, 2)
+            for w in (self.wq, self.wk, self.wv)
         )
         q, k = self.rotate(q, cos, sin), self.rotate(k, cos, sin)
         scores = q @ k.transpose(-1, -2) / (dim // self.heads) ** 0.5
@@ -77,11 +78,13 @@ class Cnn(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu(self.norm1(self.conv1(x)))
         h = F.relu(self.pool(self.conv2(h).float()).to(h.dtype))  # CANN pools float16 and float32
-        return self.head(F.avg_pool2d(h, h.shape[-1]).flatten(1))
+        return self.head(h.mean((-2, -1)))
 
 
 def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 4))
+    return nn.Sequential(
+        nn.Linear(16, 32), nn.ReLU(), nn.LayerNorm(32), nn.Linear(32, 32), nn.GELU(), nn.Linear(32, 4)
+    )
 
 
 def llama_inputs(batch: int) -> tuple[Tensor, ...]:

@@ -1,9 +1,11 @@
-// libascendcl: aclmdl*, the C door to compiled graphs. Loading and running; model descriptions are in acl_model_desc.cpp.
+// libascendcl: aclmdl*, the C door to compiled graphs. Loading and running; model descriptions are in
+// acl_model_desc.cpp.
+#include "ge/doors/acl_model.h"
+
 #include <atomic>
 #include <fstream>
 #include <iterator>
 
-#include "ge/doors/acl_model.h"
 #include "ge/engine/om.h"
 #include "runtime/launch.h"
 
@@ -61,14 +63,18 @@ aclError guarded(const char* function, Body&& body) {
     }
 }
 
-aclError null_argument(const char* function) { return fail(ACL_ERROR_INVALID_PARAM, std::string(function) + ": an argument is null"); }
+aclError null_argument(const char* function) {
+    return fail(ACL_ERROR_INVALID_PARAM, std::string(function) + ": an argument is null");
+}
 
-aclError load(const void* model, std::size_t size, void* workspace, std::size_t workspace_size, uint32_t* id) {
+aclError load(const void* model, std::size_t size, void* workspace, std::size_t workspace_size,
+              uint32_t* id) {
     auto loaded = std::make_shared<LoadedModel>();
     loaded->executable = npu::ge::compile_om(model, size);
     const std::size_t needed = loaded->executable->summary().workspace;
     if (workspace != nullptr && workspace_size < needed)
-        return fail(ACL_ERROR_INVALID_PARAM, "loading a model: the work memory has " + std::to_string(workspace_size) + " bytes, it needs " +
+        return fail(ACL_ERROR_INVALID_PARAM, "loading a model: the work memory has " +
+                                                 std::to_string(workspace_size) + " bytes, it needs " +
                                                  std::to_string(needed) + " (aclmdlQuerySize)");
     loaded->workspace = workspace;
     std::lock_guard lock(npu::ge::table().mutex);
@@ -78,10 +84,12 @@ aclError load(const void* model, std::size_t size, void* workspace, std::size_t 
 }
 
 /// The dataset's buffers; their shapes are the model's unless a descriptor was set (dynamic shapes).
-std::vector<Buffer> buffers(const aclmdlDataset& dataset, const std::vector<npu::graph::TensorType>& types, const char* what) {
+std::vector<Buffer> buffers(const aclmdlDataset& dataset, const std::vector<npu::graph::TensorType>& types,
+                            const char* what) {
     if (dataset.buffers.size() != types.size())
-        throw npu::graph::GraphError("the dataset of " + std::string(what) + "s has " + std::to_string(dataset.buffers.size()) +
-                                     " buffers, the model " + std::to_string(types.size()));
+        throw npu::graph::GraphError("the dataset of " + std::string(what) + "s has " +
+                                     std::to_string(dataset.buffers.size()) + " buffers, the model " +
+                                     std::to_string(types.size()));
     std::vector<Buffer> made;
     for (std::size_t i = 0; i < types.size(); ++i) {
         Buffer buffer{dataset.buffers[i]->data, dataset.buffers[i]->size, types[i]};
@@ -94,20 +102,26 @@ std::vector<Buffer> buffers(const aclmdlDataset& dataset, const std::vector<npu:
     return made;
 }
 
-aclError execute(const char* function, uint32_t id, const aclmdlDataset* input, aclmdlDataset* output, aclrtStream stream) {
+aclError execute(const char* function, uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
+                 aclrtStream stream) {
     return guarded(function, [&]() -> aclError {
         const auto model = find_model(id);
-        if (!model) return fail(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, std::string(function) + ": there is no model " + std::to_string(id));
+        if (!model)
+            return fail(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
+                        std::string(function) + ": there is no model " + std::to_string(id));
         if (input == nullptr || output == nullptr) return null_argument(function);
         const auto& summary = model->executable->summary();
         const auto inputs = buffers(*input, summary.inputs, "input");
         auto outputs = buffers(*output, summary.outputs, "output");
         std::vector<bool> allocated;
         for (const Buffer& buffer : outputs) allocated.push_back(buffer.data == nullptr);
-        if (const aclError code = model->executable->run(stream, inputs, outputs, {model->workspace}); code != ACL_SUCCESS) return code;
+        if (const aclError code = model->executable->run(stream, inputs, outputs, {model->workspace});
+            code != ACL_SUCCESS)
+            return code;
         for (std::size_t i = 0; i < outputs.size(); ++i) {
             output->found[i] = outputs[i].type;
-            if (allocated[i]) *output->buffers[i] = {outputs[i].data, outputs[i].size};  // as in CANN: the caller frees it
+            if (allocated[i])
+                *output->buffers[i] = {outputs[i].data, outputs[i].size};  // as in CANN: the caller frees it
             if (aclTensorDesc* desc = output->descs[i].get()) {
                 desc->type = outputs[i].type.dtype;
                 desc->dims = outputs[i].type.dims;
@@ -123,7 +137,8 @@ aclError aclmdlLoadFromMem(const void* model, size_t modelSize, uint32_t* modelI
     return aclmdlLoadFromMemWithMem(model, modelSize, modelId, nullptr, 0, nullptr, 0);
 }
 
-aclError aclmdlLoadFromMemWithMem(const void* model, size_t modelSize, uint32_t* modelId, void* workPtr, size_t workSize, void*, size_t) {
+aclError aclmdlLoadFromMemWithMem(const void* model, size_t modelSize, uint32_t* modelId, void* workPtr,
+                                  size_t workSize, void*, size_t) {
     return guarded("aclmdlLoadFromMem", [&] {
         if (model == nullptr || modelId == nullptr) return null_argument("aclmdlLoadFromMem");
         return load(model, modelSize, workPtr, workSize, modelId);
@@ -134,7 +149,8 @@ aclError aclmdlLoadFromFile(const char* modelPath, uint32_t* modelId) {
     return aclmdlLoadFromFileWithMem(modelPath, modelId, nullptr, 0, nullptr, 0);
 }
 
-aclError aclmdlLoadFromFileWithMem(const char* modelPath, uint32_t* modelId, void* workPtr, size_t workSize, void*, size_t) {
+aclError aclmdlLoadFromFileWithMem(const char* modelPath, uint32_t* modelId, void* workPtr, size_t workSize,
+                                   void*, size_t) {
     return guarded("aclmdlLoadFromFile", [&] {
         if (modelPath == nullptr || modelId == nullptr) return null_argument("aclmdlLoadFromFile");
         const auto bytes = read_file(modelPath);
@@ -145,12 +161,14 @@ aclError aclmdlLoadFromFileWithMem(const char* modelPath, uint32_t* modelId, voi
 aclError aclmdlUnload(uint32_t modelId) {
     std::lock_guard lock(npu::ge::table().mutex);
     if (npu::ge::table().models.erase(modelId) == 1) return ACL_SUCCESS;
-    return fail(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "aclmdlUnload: there is no model " + std::to_string(modelId));
+    return fail(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
+                "aclmdlUnload: there is no model " + std::to_string(modelId));
 }
 
 aclError aclmdlQuerySizeFromMem(const void* model, size_t modelSize, size_t* workSize, size_t* weightSize) {
     return guarded("aclmdlQuerySizeFromMem", [&] {
-        if (model == nullptr || workSize == nullptr || weightSize == nullptr) return null_argument("aclmdlQuerySizeFromMem");
+        if (model == nullptr || workSize == nullptr || weightSize == nullptr)
+            return null_argument("aclmdlQuerySizeFromMem");
         *workSize = npu::ge::compile_om(model, modelSize)->summary().workspace;
         *weightSize = 0;  // constants stay with the engine
         return ACL_SUCCESS;
@@ -165,12 +183,14 @@ aclError aclmdlQuerySize(const char* fileName, size_t* workSize, size_t* weightS
     });
 }
 
-aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output, aclrtStream stream) {
+aclError aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output,
+                            aclrtStream stream) {
     return execute("aclmdlExecuteAsync", modelId, input, output, stream);
 }
 
 aclError aclmdlExecute(uint32_t modelId, const aclmdlDataset* input, aclmdlDataset* output) {
-    if (const aclError code = execute("aclmdlExecute", modelId, input, output, nullptr); code != ACL_SUCCESS) return code;
+    if (const aclError code = execute("aclmdlExecute", modelId, input, output, nullptr); code != ACL_SUCCESS)
+        return code;
     return aclrtSynchronizeStream(nullptr);
 }
 
@@ -196,7 +216,8 @@ aclError aclmdlAddDatasetBuffer(aclmdlDataset* dataset, aclDataBuffer* dataBuffe
 aclError aclmdlSetDatasetTensorDesc(aclmdlDataset* dataset, aclTensorDesc* tensorDesc, size_t index) {
     if (dataset == nullptr) return null_argument("aclmdlSetDatasetTensorDesc");
     if (index >= dataset->descs.size())
-        return fail(ACL_ERROR_INVALID_PARAM, "aclmdlSetDatasetTensorDesc: there is no buffer " + std::to_string(index));
+        return fail(ACL_ERROR_INVALID_PARAM,
+                    "aclmdlSetDatasetTensorDesc: there is no buffer " + std::to_string(index));
     dataset->descs[index] = tensorDesc ? std::make_unique<aclTensorDesc>(*tensorDesc) : nullptr;
     return ACL_SUCCESS;
 }
@@ -214,7 +235,9 @@ aclTensorDesc* aclmdlGetDatasetTensorDesc(const aclmdlDataset* dataset, size_t i
     return desc.get();
 }
 
-size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset* dataset) { return dataset ? dataset->buffers.size() : 0; }
+size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset* dataset) {
+    return dataset ? dataset->buffers.size() : 0;
+}
 
 aclDataBuffer* aclmdlGetDatasetBuffer(const aclmdlDataset* dataset, size_t index) {
     return dataset != nullptr && index < dataset->buffers.size() ? dataset->buffers[index] : nullptr;

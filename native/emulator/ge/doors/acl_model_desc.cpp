@@ -17,7 +17,9 @@ const npu::ge::Summary* summary(const aclmdlDesc* desc) {
 }
 
 aclError not_described(const char* function) {
-    return fail(ACL_ERROR_INVALID_PARAM, std::string(function) + ": the description is empty (aclmdlGetDesc fills it), or an argument is null");
+    return fail(ACL_ERROR_INVALID_PARAM,
+                std::string(function) +
+                    ": the description is empty (aclmdlGetDesc fills it), or an argument is null");
 }
 
 const Types* types(const aclmdlDesc* desc, bool inputs) {
@@ -43,7 +45,8 @@ const char* name_at(const aclmdlDesc* desc, bool inputs, std::size_t index) {
     return index < names.size() ? names[index].c_str() : "";
 }
 
-aclError dims_at(const char* function, const aclmdlDesc* desc, bool inputs, std::size_t index, aclmdlIODims* dims) {
+aclError dims_at(const char* function, const aclmdlDesc* desc, bool inputs, std::size_t index,
+                 aclmdlIODims* dims) {
     const auto* type = type_at(desc, inputs, index);
     if (type == nullptr || dims == nullptr) return not_described(function);
     *dims = {};
@@ -58,13 +61,15 @@ aclError dims_at(const char* function, const aclmdlDesc* desc, bool inputs, std:
     return ACL_SUCCESS;
 }
 
-aclError index_of(const char* function, const aclmdlDesc* desc, bool inputs, const char* name, std::size_t* index) {
+aclError index_of(const char* function, const aclmdlDesc* desc, bool inputs, const char* name,
+                  std::size_t* index) {
     const auto* found = summary(desc);
     if (found == nullptr || name == nullptr || index == nullptr) return not_described(function);
     const Names& names = inputs ? found->input_names : found->output_names;
     const auto at = std::ranges::find(names, name);
     if (at == names.end())
-        return fail(ACL_ERROR_INVALID_PARAM, std::string(function) + ": the model has no " + (inputs ? "input " : "output ") + name);
+        return fail(ACL_ERROR_INVALID_PARAM,
+                    std::string(function) + ": the model has no " + (inputs ? "input " : "output ") + name);
     *index = at - names.begin();
     return ACL_SUCCESS;
 }
@@ -92,7 +97,9 @@ aclError aclmdlDestroyDesc(aclmdlDesc* modelDesc) {
 
 aclError aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
     const auto model = npu::ge::find_model(modelId);
-    if (!model) return fail(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID, "aclmdlGetDesc: there is no model " + std::to_string(modelId));
+    if (!model)
+        return fail(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
+                    "aclmdlGetDesc: there is no model " + std::to_string(modelId));
     return describe("aclmdlGetDesc", modelDesc, [&] { return model->executable; });
 }
 
@@ -109,10 +116,18 @@ aclError aclmdlGetDescFromFile(aclmdlDesc* modelDesc, const char* modelPath) {
     });
 }
 
-size_t aclmdlGetNumInputs(aclmdlDesc* modelDesc) { return summary(modelDesc) ? summary(modelDesc)->inputs.size() : 0; }
-size_t aclmdlGetNumOutputs(aclmdlDesc* modelDesc) { return summary(modelDesc) ? summary(modelDesc)->outputs.size() : 0; }
-size_t aclmdlGetInputSizeByIndex(aclmdlDesc* modelDesc, size_t index) { return bytes(type_at(modelDesc, true, index)); }
-size_t aclmdlGetOutputSizeByIndex(aclmdlDesc* modelDesc, size_t index) { return bytes(type_at(modelDesc, false, index)); }
+size_t aclmdlGetNumInputs(aclmdlDesc* modelDesc) {
+    return summary(modelDesc) ? summary(modelDesc)->inputs.size() : 0;
+}
+size_t aclmdlGetNumOutputs(aclmdlDesc* modelDesc) {
+    return summary(modelDesc) ? summary(modelDesc)->outputs.size() : 0;
+}
+size_t aclmdlGetInputSizeByIndex(aclmdlDesc* modelDesc, size_t index) {
+    return bytes(type_at(modelDesc, true, index));
+}
+size_t aclmdlGetOutputSizeByIndex(aclmdlDesc* modelDesc, size_t index) {
+    return bytes(type_at(modelDesc, false, index));
+}
 
 aclError aclmdlGetInputDims(const aclmdlDesc* modelDesc, size_t index, aclmdlIODims* dims) {
     return dims_at("aclmdlGetInputDims", modelDesc, true, index, dims);
@@ -127,8 +142,12 @@ aclError aclmdlGetCurOutputDims(const aclmdlDesc* modelDesc, size_t index, aclmd
     return dims_at("aclmdlGetCurOutputDims", modelDesc, false, index, dims);
 }
 
-const char* aclmdlGetInputNameByIndex(const aclmdlDesc* modelDesc, size_t index) { return name_at(modelDesc, true, index); }
-const char* aclmdlGetOutputNameByIndex(const aclmdlDesc* modelDesc, size_t index) { return name_at(modelDesc, false, index); }
+const char* aclmdlGetInputNameByIndex(const aclmdlDesc* modelDesc, size_t index) {
+    return name_at(modelDesc, true, index);
+}
+const char* aclmdlGetOutputNameByIndex(const aclmdlDesc* modelDesc, size_t index) {
+    return name_at(modelDesc, false, index);
+}
 aclError aclmdlGetInputIndexByName(const aclmdlDesc* modelDesc, const char* name, size_t* index) {
     return index_of("aclmdlGetInputIndexByName", modelDesc, true, name, index);
 }

@@ -15,8 +15,12 @@ AscendString::AscendString(const char* text, std::size_t length) {
 }
 const char* AscendString::GetString() const { return name_ ? name_->c_str() : ""; }
 std::size_t AscendString::GetLength() const { return name_ ? name_->size() : 0; }
-bool AscendString::operator<(const AscendString& other) const { return std::strcmp(GetString(), other.GetString()) < 0; }
-bool AscendString::operator==(const AscendString& other) const { return std::strcmp(GetString(), other.GetString()) == 0; }
+bool AscendString::operator<(const AscendString& other) const {
+    return std::strcmp(GetString(), other.GetString()) < 0;
+}
+bool AscendString::operator==(const AscendString& other) const {
+    return std::strcmp(GetString(), other.GetString()) == 0;
+}
 bool AscendString::operator!=(const AscendString& other) const { return !(*this == other); }
 
 }  // namespace ge

@@ -13,7 +13,8 @@ graphStatus aclgrphBuildInitialize(std::map<AscendString, AscendString>&) { retu
 void aclgrphBuildFinalize() {}
 
 /// Compiles the graph, so that what is wrong with it is said now, and packs it. Dynamic shapes are built too.
-graphStatus aclgrphBuildModel(const Graph& graph, const std::map<AscendString, AscendString>&, ModelBufferData& model) {
+graphStatus aclgrphBuildModel(const Graph& graph, const std::map<AscendString, AscendString>&,
+                              ModelBufferData& model) {
     if (!graph.IsValid()) return npu::ge::failed("aclgrphBuildModel: the graph is empty");
     try {
         const auto options = npu::ge::options_from_environment();
@@ -29,7 +30,8 @@ graphStatus aclgrphBuildModel(const Graph& graph, const std::map<AscendString, A
 }
 
 graphStatus aclgrphGetIRVersion(int* major, int* minor, int* patch) {
-    if (major == nullptr || minor == nullptr || patch == nullptr) return npu::ge::failed("aclgrphGetIRVersion: an argument is null");
+    if (major == nullptr || minor == nullptr || patch == nullptr)
+        return npu::ge::failed("aclgrphGetIRVersion: an argument is null");
     *major = 1;
     *minor = 0;
     *patch = 0;

@@ -1,5 +1,6 @@
-// CANN's C++ classes of the graph engine as far as clients use them, in our own words. Layouts and names: native/cann/facts (ge_abi,
-// ge_symbols). Every class is a shared pointer wide and its content is ours alone, except gert::Tensor, which clients fill in place.
+// CANN's C++ classes of the graph engine as far as clients use them, in our own words. Layouts and names:
+// native/cann/facts (ge_abi, ge_symbols). Every class is a shared pointer wide and its content is ours alone,
+// except gert::Tensor, which clients fill in place.
 #pragma once
 
 #include <cstdint>
@@ -194,8 +195,10 @@ struct ModelBufferData {
     uint64_t length;
 };
 
-static_assert(sizeof(AscendString) == 16 && sizeof(Shape) == 16 && sizeof(TensorDesc) == 16 && sizeof(Tensor) == 16);
-static_assert(sizeof(Graph) == 16 && sizeof(CompiledGraphSummary) == 16 && sizeof(Operator) == 24 && sizeof(ModelBufferData) == 24);
+static_assert(sizeof(AscendString) == 16 && sizeof(Shape) == 16 && sizeof(TensorDesc) == 16 &&
+              sizeof(Tensor) == 16);
+static_assert(sizeof(Graph) == 16 && sizeof(CompiledGraphSummary) == 16 && sizeof(Operator) == 24 &&
+              sizeof(ModelBufferData) == 24);
 static_assert(sizeof(Allocator) == 8 && sizeof(MemBlock) == 40);
 
 }  // namespace ge
@@ -217,7 +220,13 @@ struct StorageFormat {
 };
 /// What owns a tensor's memory: op 0 asks for the address, op 1 gives up a reference, op 2 takes one.
 using AddressManager = uint32_t (*)(void* address, int operation, void** out);
-enum TensorPlacement : int32_t { kOnDeviceHbm = 0, kOnHost = 1, kFollowing = 2, kOnDeviceP2p = 3, kTensorPlacementEnd = 4 };
+enum TensorPlacement : int32_t {
+    kOnDeviceHbm = 0,
+    kOnHost = 1,
+    kFollowing = 2,
+    kOnDeviceP2p = 3,
+    kTensorPlacementEnd = 4
+};
 struct TensorData {
     void* address;
     AddressManager manager;
@@ -235,7 +244,8 @@ struct Tensor {
     uint8_t reserved_field[40];
 };
 static_assert(sizeof(Shape) == 248 && sizeof(StorageShape) == 536 && sizeof(StorageFormat) == 96);
-static_assert(sizeof(TensorData) == 72 && sizeof(Tensor) == 752 && offsetof(Tensor, data) == 640 && offsetof(Tensor, data_type) == 636);
+static_assert(sizeof(TensorData) == 72 && sizeof(Tensor) == 752 && offsetof(Tensor, data) == 640 &&
+              offsetof(Tensor, data_type) == 636);
 
 }  // namespace gert
 #pragma GCC visibility pop

@@ -16,7 +16,8 @@ class GeSession {
     SummaryPtr GetCompiledGraphSummary(uint32_t id);
     Status SetGraphConstMemoryBase(uint32_t id, const void* base, std::size_t size);
     Status UpdateGraphFeatureMemoryBase(uint32_t id, const void* base, std::size_t size);
-    Status RunGraphWithStreamAsync(uint32_t id, void* stream, const std::vector<gert::Tensor>& inputs, std::vector<gert::Tensor>& outputs);
+    Status RunGraphWithStreamAsync(uint32_t id, void* stream, const std::vector<gert::Tensor>& inputs,
+                                   std::vector<gert::Tensor>& outputs);
 
   private:
     std::shared_ptr<npu::ge::SessionState> impl_;

@@ -30,18 +30,22 @@ Graph::Graph(const char* name) : impl_(std::make_shared<GraphContent>()) { impl_
 Graph::Graph(const Graph& other) = default;
 Graph& Graph::operator=(const Graph& other) = default;
 Graph::~Graph() = default;
-graphStatus Graph::LoadFromSerializedModelArray(const void* data, std::size_t size) { return load(*this, data, size); }
+graphStatus Graph::LoadFromSerializedModelArray(const void* data, std::size_t size) {
+    return load(*this, data, size);
+}
 graphStatus Graph::LoadFromMem(const uint8_t* data, std::size_t size) { return load(*this, data, size); }
 graphStatus Graph::LoadFromFile(const char* path) {
     std::ifstream file(path ? path : "", std::ios::binary);
-    if (!file) return npu::ge::failed(std::string("loading a graph: cannot read ") + (path ? path : "(null)"));
+    if (!file)
+        return npu::ge::failed(std::string("loading a graph: cannot read ") + (path ? path : "(null)"));
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     return load(*this, bytes.data(), bytes.size());
 }
 graphStatus Graph::SaveToFile(const char* path) const {
     if (!impl_ || path == nullptr) return npu::ge::failed("saving a graph: it is empty, or the path is null");
     std::ofstream file(path, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(impl_->bytes.data()), static_cast<std::streamsize>(impl_->bytes.size()));
+    file.write(reinterpret_cast<const char*>(impl_->bytes.data()),
+               static_cast<std::streamsize>(impl_->bytes.size()));
     return file.flush() ? kSuccess : npu::ge::failed(std::string("saving a graph: cannot write ") + path);
 }
 graphStatus Graph::CopyFrom(const Graph& other) {
@@ -67,7 +71,8 @@ std::vector<GNode> Graph::GetAllNodes() const {
     std::vector<GNode> nodes;
     if (!IsValid()) return nodes;
     for (const auto& graph : impl_->model.graphs)
-        for (const auto& node : graph.nodes) nodes.push_back({std::make_shared<GNode::Content>(GNode::Content{node.name, node.type})});
+        for (const auto& node : graph.nodes)
+            nodes.push_back({std::make_shared<GNode::Content>(GNode::Content{node.name, node.type})});
     return nodes;
 }
 
@@ -83,7 +88,8 @@ graphStatus GNode::GetName(AscendString& name) const {
 /// Succeeds where the operator has an input of that name: clients ask so whether this CANN knows it.
 graphStatus Operator::UpdateInputDesc(const char* name, const TensorDesc&) {
     const auto* op = type_ ? npu::graph::find_operator(*type_) : nullptr;
-    if (op == nullptr || name == nullptr) return npu::ge::failed("UpdateInputDesc: no such operator, or the name is null");
+    if (op == nullptr || name == nullptr)
+        return npu::ge::failed("UpdateInputDesc: no such operator, or the name is null");
     for (const auto& input : op->inputs)
         if (input.name == name) return kSuccess;
     return npu::ge::failed("operator " + op->name + " has no input " + name);
@@ -91,16 +97,26 @@ graphStatus Operator::UpdateInputDesc(const char* name, const TensorDesc&) {
 
 /// By attribute name, GE's name of its type: "VT_INT", "VT_LIST_FLOAT".
 graphStatus Operator::GetAllIrAttrNamesAndTypes(std::map<AscendString, AscendString>& attributes) const {
-    static const std::map<std::string, const char*, std::less<>> types{
-        {"Int", "VT_INT"},           {"Float", "VT_FLOAT"},          {"Bool", "VT_BOOL"},           {"String", "VT_STRING"},
-        {"Type", "VT_DATA_TYPE"},    {"Tensor", "VT_TENSOR"},        {"ListInt", "VT_LIST_INT"},    {"ListFloat", "VT_LIST_FLOAT"},
-        {"ListBool", "VT_LIST_BOOL"}, {"ListString", "VT_LIST_STRING"}, {"ListType", "VT_LIST_DATA_TYPE"},
-        {"ListListInt", "VT_LIST_LIST_INT"}};
+    static const std::map<std::string, const char*, std::less<>> types{{"Int", "VT_INT"},
+                                                                       {"Float", "VT_FLOAT"},
+                                                                       {"Bool", "VT_BOOL"},
+                                                                       {"String", "VT_STRING"},
+                                                                       {"Type", "VT_DATA_TYPE"},
+                                                                       {"Tensor", "VT_TENSOR"},
+                                                                       {"ListInt", "VT_LIST_INT"},
+                                                                       {"ListFloat", "VT_LIST_FLOAT"},
+                                                                       {"ListBool", "VT_LIST_BOOL"},
+                                                                       {"ListString", "VT_LIST_STRING"},
+                                                                       {"ListType", "VT_LIST_DATA_TYPE"},
+                                                                       {"ListListInt", "VT_LIST_LIST_INT"}};
     const auto* op = type_ ? npu::graph::find_operator(*type_) : nullptr;
-    if (op == nullptr) return npu::ge::failed("GetAllIrAttrNamesAndTypes: there is no operator " + (type_ ? *type_ : "(none)"));
+    if (op == nullptr)
+        return npu::ge::failed("GetAllIrAttrNamesAndTypes: there is no operator " +
+                               (type_ ? *type_ : "(none)"));
     for (const auto& attribute : op->attributes) {
         const auto found = types.find(attribute.type);
-        attributes[AscendString(attribute.name.c_str())] = AscendString(found == types.end() ? attribute.type.c_str() : found->second);
+        attributes[AscendString(attribute.name.c_str())] =
+            AscendString(found == types.end() ? attribute.type.c_str() : found->second);
     }
     return kSuccess;
 }
@@ -110,7 +126,9 @@ Operator OperatorFactory::CreateOperator(const char*, const char* type) {
     made.type_ = std::make_shared<std::string>(type ? type : "");
     return made;
 }
-bool OperatorFactory::IsExistOp(const char* type) { return type != nullptr && npu::graph::find_operator(type) != nullptr; }
+bool OperatorFactory::IsExistOp(const char* type) {
+    return type != nullptr && npu::graph::find_operator(type) != nullptr;
+}
 
 const char* GetFormatName(Format format) {
     switch (format) {

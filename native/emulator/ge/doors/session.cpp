@@ -23,7 +23,8 @@ class Session {
     Status UpdateGraphRefreshableFeatureMemoryBase(uint32_t id, const void* base, std::size_t size);
     Status RegisterExternalAllocator(const void* stream, std::shared_ptr<Allocator> allocator) const;
     Status RunGraph(uint32_t id, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
-    Status RunGraphWithStreamAsync(uint32_t id, void* stream, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
+    Status RunGraphWithStreamAsync(uint32_t id, void* stream, const std::vector<Tensor>& inputs,
+                                   std::vector<Tensor>& outputs);
     uint64_t GetSessionId() const { return id_; }
 
   private:
@@ -66,7 +67,9 @@ Session::~Session() {
     std::lock_guard lock(table_mutex);
     table().erase(id_);
 }
-Status Session::AddGraph(uint32_t id, const Graph& graph, const Options&) { return state(*this)->add(id, graph); }
+Status Session::AddGraph(uint32_t id, const Graph& graph, const Options&) {
+    return state(*this)->add(id, graph);
+}
 Status Session::RemoveGraph(uint32_t id) { return state(*this)->remove(id); }
 Status Session::CompileGraph(uint32_t id) { return state(*this)->compile(id); }
 SummaryPtr Session::GetCompiledGraphSummary(uint32_t id) { return state(*this)->summary(id); }
@@ -82,13 +85,16 @@ Status Session::UpdateGraphRefreshableFeatureMemoryBase(uint32_t id, const void*
 Status Session::RegisterExternalAllocator(const void* stream, std::shared_ptr<Allocator> allocator) const {
     return state(*this)->set_allocator(stream, std::move(allocator));
 }
-Status Session::RunGraphWithStreamAsync(uint32_t id, void* stream, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+Status Session::RunGraphWithStreamAsync(uint32_t id, void* stream, const std::vector<Tensor>& inputs,
+                                        std::vector<Tensor>& outputs) {
     return state(*this)->run(id, stream, inputs, outputs);
 }
 /// On the current context's default stream, and waits.
 Status Session::RunGraph(uint32_t id, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
-    if (const Status status = RunGraphWithStreamAsync(id, nullptr, inputs, outputs); status != kSuccess) return status;
-    if (aclrtSynchronizeStream(nullptr) != ACL_SUCCESS) return npu::ge::failed(std::string("RunGraph: ") + aclGetRecentErrMsg());
+    if (const Status status = RunGraphWithStreamAsync(id, nullptr, inputs, outputs); status != kSuccess)
+        return status;
+    if (aclrtSynchronizeStream(nullptr) != ACL_SUCCESS)
+        return npu::ge::failed(std::string("RunGraph: ") + aclGetRecentErrMsg());
     return kSuccess;
 }
 
@@ -102,26 +108,33 @@ AscendString GEGetWarningMsgV2() { return AscendString(""); }
 // Looked up with dlsym.
 extern "C" {
 
-ge::Status GeSessionLoadGraph(ge::Session& session, uint32_t id, const ge::Options&, void*) { return session.CompileGraph(id); }
+ge::Status GeSessionLoadGraph(ge::Session& session, uint32_t id, const ge::Options&, void*) {
+    return session.CompileGraph(id);
+}
 
-ge::Status GeSessionExecuteGraphWithStreamAsync(ge::Session& session, uint32_t id, void* stream, const std::vector<gert::Tensor>& inputs,
+ge::Status GeSessionExecuteGraphWithStreamAsync(ge::Session& session, uint32_t id, void* stream,
+                                                const std::vector<gert::Tensor>& inputs,
                                                 std::vector<gert::Tensor>& outputs) {
     return state(session)->run(id, stream, inputs, outputs);
 }
 
 /// Names and types of an operator's inputs, outputs and attributes, as its prototype has them.
-ge::Status GetRegisteredIrDef(const char* type, std::vector<std::pair<ge::AscendString, ge::AscendString>>& inputs,
+ge::Status GetRegisteredIrDef(const char* type,
+                              std::vector<std::pair<ge::AscendString, ge::AscendString>>& inputs,
                               std::vector<std::pair<ge::AscendString, ge::AscendString>>& outputs,
                               std::vector<std::pair<ge::AscendString, ge::AscendString>>& attributes) {
     const auto* op = type ? npu::graph::find_operator(type) : nullptr;
-    if (op == nullptr) return npu::ge::failed(std::string("there is no operator ") + (type ? type : "(null)"));
+    if (op == nullptr)
+        return npu::ge::failed(std::string("there is no operator ") + (type ? type : "(null)"));
     static constexpr const char* arities[] = {"required", "optional", "dynamic"};
     const auto ports = [](const auto& from, auto& to) {
-        for (const auto& port : from) to.emplace_back(port.name.c_str(), arities[static_cast<int>(port.arity)]);
+        for (const auto& port : from)
+            to.emplace_back(port.name.c_str(), arities[static_cast<int>(port.arity)]);
     };
     ports(op->inputs, inputs);
     ports(op->outputs, outputs);
-    for (const auto& attribute : op->attributes) attributes.emplace_back(attribute.name.c_str(), attribute.type.c_str());
+    for (const auto& attribute : op->attributes)
+        attributes.emplace_back(attribute.name.c_str(), attribute.type.c_str());
     return ge::kSuccess;
 }
 

@@ -11,7 +11,8 @@ std::string about(uint32_t id) { return "graph " + std::to_string(id); }
 }  // namespace
 
 api::Status SessionState::add(uint32_t id, const api::Graph& graph) {
-    if (!graph.impl_ || graph.impl_->model.graphs.empty()) return failed("AddGraph: " + about(id) + " is empty");
+    if (!graph.impl_ || graph.impl_->model.graphs.empty())
+        return failed("AddGraph: " + about(id) + " is empty");
     std::lock_guard lock(mutex_);
     graphs_[id] = {.model = graph.impl_->model, .executable = nullptr};
     return api::kSuccess;
@@ -28,7 +29,8 @@ SessionState::Loaded SessionState::find(uint32_t id) {
         std::lock_guard lock(mutex_);
         const auto found = graphs_.find(id);
         if (found == graphs_.end()) throw graph::GraphError("the session has no " + about(id));
-        if (found->second.executable) return {{}, found->second.executable, found->second.workspace, found->second.workspace_size};
+        if (found->second.executable)
+            return {{}, found->second.executable, found->second.workspace, found->second.workspace_size};
         model = found->second.model;
     }
     const auto executable = engine().compile(std::move(model), options_from_environment());
@@ -50,7 +52,8 @@ api::Status SessionState::compile(uint32_t id) {
 api::SummaryPtr SessionState::summary(uint32_t id) {
     try {
         auto summary = std::make_shared<api::CompiledGraphSummary>();
-        summary->data_ = std::make_shared<api::SummaryContent>(api::SummaryContent{find(id).executable->summary()});
+        summary->data_ =
+            std::make_shared<api::SummaryContent>(api::SummaryContent{find(id).executable->summary()});
         return summary;
     } catch (const std::exception& error) {
         set_error("summary of " + about(id) + ": " + error.what());
@@ -64,7 +67,8 @@ api::Status SessionState::set_workspace(uint32_t id, const void* base, std::size
     if (found == graphs_.end()) return failed("the session has no " + about(id));
     const std::size_t needed = found->second.executable ? found->second.executable->summary().workspace : 0;
     if (size < needed)
-        return failed("the feature memory of " + about(id) + " has " + std::to_string(size) + " bytes, it needs " + std::to_string(needed));
+        return failed("the feature memory of " + about(id) + " has " + std::to_string(size) +
+                      " bytes, it needs " + std::to_string(needed));
     found->second.workspace = const_cast<void*>(base);
     found->second.workspace_size = size;
     return api::kSuccess;
@@ -83,7 +87,8 @@ std::shared_ptr<api::Allocator> SessionState::allocator(const void* stream) {
 }
 
 template <class Tensor>
-api::Status SessionState::run_any(uint32_t id, void* stream, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+api::Status SessionState::run_any(uint32_t id, void* stream, const std::vector<Tensor>& inputs,
+                                  std::vector<Tensor>& outputs) {
     try {
         const Loaded loaded = find(id);
         std::vector<Buffer> in, out;
@@ -102,11 +107,13 @@ api::Status SessionState::run_any(uint32_t id, void* stream, const std::vector<T
     }
 }
 
-api::Status SessionState::run(uint32_t id, void* stream, const std::vector<api::Tensor>& inputs, std::vector<api::Tensor>& outputs) {
+api::Status SessionState::run(uint32_t id, void* stream, const std::vector<api::Tensor>& inputs,
+                              std::vector<api::Tensor>& outputs) {
     return run_any(id, stream, inputs, outputs);
 }
 
-api::Status SessionState::run(uint32_t id, void* stream, const std::vector<gert::Tensor>& inputs, std::vector<gert::Tensor>& outputs) {
+api::Status SessionState::run(uint32_t id, void* stream, const std::vector<gert::Tensor>& inputs,
+                              std::vector<gert::Tensor>& outputs) {
     return run_any(id, stream, inputs, outputs);
 }
 

@@ -30,8 +30,10 @@ class SessionState {
     api::Status set_workspace(uint32_t id, const void* base, std::size_t size);
     api::Status set_allocator(const void* stream, std::shared_ptr<api::Allocator> allocator);
 
-    api::Status run(uint32_t id, void* stream, const std::vector<api::Tensor>& inputs, std::vector<api::Tensor>& outputs);
-    api::Status run(uint32_t id, void* stream, const std::vector<gert::Tensor>& inputs, std::vector<gert::Tensor>& outputs);
+    api::Status run(uint32_t id, void* stream, const std::vector<api::Tensor>& inputs,
+                    std::vector<api::Tensor>& outputs);
+    api::Status run(uint32_t id, void* stream, const std::vector<gert::Tensor>& inputs,
+                    std::vector<gert::Tensor>& outputs);
 
   private:
     struct Loaded {
@@ -45,7 +47,8 @@ class SessionState {
     std::shared_ptr<api::Allocator> allocator(const void* stream);
 
     template <class Tensor>
-    api::Status run_any(uint32_t id, void* stream, const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
+    api::Status run_any(uint32_t id, void* stream, const std::vector<Tensor>& inputs,
+                        std::vector<Tensor>& outputs);
 
     std::mutex mutex_;
     std::unordered_map<uint32_t, Loaded> graphs_;

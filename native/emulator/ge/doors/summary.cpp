@@ -7,7 +7,8 @@ namespace ge {
 bool CompiledGraphSummary::IsStatic() const { return data_->summary.is_static; }
 
 Status CompiledGraphSummary::GetOutputShapes(std::vector<Shape>& shapes) const {
-    if (!IsStatic()) return npu::ge::failed("GetOutputShapes: the graph is dynamic, its shapes are known when it runs");
+    if (!IsStatic())
+        return npu::ge::failed("GetOutputShapes: the graph is dynamic, its shapes are known when it runs");
     shapes.clear();
     for (const auto& type : data_->summary.outputs) shapes.emplace_back(type.dims);
     return kSuccess;
@@ -36,7 +37,9 @@ Status CompiledGraphSummary::GetFixedFeatureMemorySize(std::size_t& size) const 
     return kSuccess;
 }
 
-Status CompiledGraphSummary::GetRefreshableFeatureMemorySize(std::size_t& size) const { return GetFeatureMemorySize(size); }
+Status CompiledGraphSummary::GetRefreshableFeatureMemorySize(std::size_t& size) const {
+    return GetFeatureMemorySize(size);
+}
 
 Status CompiledGraphSummary::GetFeatureMemoryBaseRefreshable(bool& refreshable) const {
     refreshable = true;
@@ -53,7 +56,8 @@ Status CompiledGraphSummary::GetEventNum(std::size_t& count) const {
     return kSuccess;
 }
 
-Status CompiledGraphSummary::GetIOIndexesWithSameAddr(std::vector<std::pair<uint32_t, uint32_t>>& indexes) const {
+Status CompiledGraphSummary::GetIOIndexesWithSameAddr(
+    std::vector<std::pair<uint32_t, uint32_t>>& indexes) const {
     indexes = data_->summary.aliases;
     return kSuccess;
 }

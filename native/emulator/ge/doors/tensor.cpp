@@ -66,13 +66,17 @@ graphStatus Tensor::SetShapeDimNum(std::size_t count) {
 }
 std::size_t Tensor::GetShapeDimNum() const { return impl->desc.dims.size(); }
 graphStatus Tensor::SetShapeDim(std::size_t index, int64_t size) { return set(impl->desc.dims, index, size); }
-int64_t Tensor::GetShapeDim(std::size_t index) const { return index < impl->desc.dims.size() ? impl->desc.dims[index] : 0; }
+int64_t Tensor::GetShapeDim(std::size_t index) const {
+    return index < impl->desc.dims.size() ? impl->desc.dims[index] : 0;
+}
 graphStatus Tensor::SetOriginShapeDimNum(std::size_t count) {
     impl->desc.origin_dims.resize(count);
     return kSuccess;
 }
 std::size_t Tensor::GetOriginShapeDimNum() const { return impl->desc.origin_dims.size(); }
-graphStatus Tensor::SetOriginShapeDim(std::size_t index, int64_t size) { return set(impl->desc.origin_dims, index, size); }
+graphStatus Tensor::SetOriginShapeDim(std::size_t index, int64_t size) {
+    return set(impl->desc.origin_dims, index, size);
+}
 graphStatus Tensor::SetTensorDesc(const TensorDesc& desc) {
     impl->desc = *desc.impl;
     return kSuccess;
@@ -82,7 +86,9 @@ TensorDesc Tensor::GetTensorDesc() const {
     *desc.impl = impl->desc;
     return desc;
 }
-graphStatus Tensor::SetData(uint8_t* data, std::size_t size, const Deleter& deleter) { return ResetData(data, size, deleter); }
+graphStatus Tensor::SetData(uint8_t* data, std::size_t size, const Deleter& deleter) {
+    return ResetData(data, size, deleter);
+}
 graphStatus Tensor::ResetData(uint8_t* data, std::size_t size, const Deleter& deleter) {
     impl->release();
     impl->data = data;

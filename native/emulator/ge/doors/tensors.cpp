@@ -18,7 +18,8 @@ std::unordered_map<void*, Held>& held() {
     return pieces;
 }
 
-/// gert's contract with the owner of a tensor's memory: 0 asks for the address, 1 gives up a reference, 2 takes one.
+/// gert's contract with the owner of a tensor's memory: 0 asks for the address, 1 gives up a reference, 2
+/// takes one.
 uint32_t manage(void* address, int operation, void** out) {
     std::lock_guard lock(held_mutex);
     const auto found = held().find(address);
@@ -37,7 +38,8 @@ uint32_t manage(void* address, int operation, void** out) {
 void check_format(int32_t format) {
     constexpr int32_t tiled[] = {3, 4, 29};  // NC1HWC0, FRACTAL_Z, FRACTAL_NZ
     if (std::ranges::count(tiled, format) != 0)
-        throw graph::GraphError("a tensor has the tiled format " + std::to_string(format) + "; the emulator computes on strided formats only");
+        throw graph::GraphError("a tensor has the tiled format " + std::to_string(format) +
+                                "; the emulator computes on strided formats only");
 }
 
 }  // namespace
@@ -48,7 +50,8 @@ Buffer to_buffer(const ::ge::Tensor& tensor) {
     buffer.data = const_cast<uint8_t*>(tensor.GetData());
     buffer.size = tensor.GetSize();
     buffer.type.dtype = static_cast<graph::DataType>(tensor.GetDataType());
-    for (std::size_t i = 0; i < tensor.GetShapeDimNum(); ++i) buffer.type.dims.push_back(tensor.GetShapeDim(i));
+    for (std::size_t i = 0; i < tensor.GetShapeDimNum(); ++i)
+        buffer.type.dims.push_back(tensor.GetShapeDim(i));
     buffer.host = tensor.GetPlacement() == ::ge::kPlacementHost;
     return buffer;
 }
@@ -57,8 +60,11 @@ Buffer to_buffer(const gert::Tensor& tensor) {
     const auto& shape = tensor.shape.storage;
     Buffer buffer;
     buffer.data = tensor.data.address;
-    if (buffer.data == nullptr && tensor.data.placement == gert::kTensorPlacementEnd) return buffer;  // nothing of it is filled in
-    if (shape.dim_num > 25) throw graph::GraphError("a tensor has " + std::to_string(shape.dim_num) + " dimensions, gert::Tensor holds 25");
+    if (buffer.data == nullptr && tensor.data.placement == gert::kTensorPlacementEnd)
+        return buffer;  // nothing of it is filled in
+    if (shape.dim_num > 25)
+        throw graph::GraphError("a tensor has " + std::to_string(shape.dim_num) +
+                                " dimensions, gert::Tensor holds 25");
     check_format(tensor.format.storage);
     buffer.size = tensor.data.size;
     buffer.type = {static_cast<graph::DataType>(tensor.data_type), {shape.dims, shape.dims + shape.dim_num}};
@@ -109,7 +115,8 @@ void OutputMemory::hand_out(const Buffer& buffer, ::ge::Tensor& tensor) {
         tensor.SetOriginShapeDim(i, dims[i]);
     }
     if (const auto piece = take(buffer.data))
-        tensor.ResetData(static_cast<uint8_t*>(buffer.data), buffer.size, [piece = *piece](uint8_t*) { piece.free(); });
+        tensor.ResetData(static_cast<uint8_t*>(buffer.data), buffer.size,
+                         [piece = *piece](uint8_t*) { piece.free(); });
 }
 
 void OutputMemory::hand_out(const Buffer& buffer, gert::Tensor& tensor) {

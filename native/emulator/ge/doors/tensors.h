@@ -10,8 +10,8 @@ namespace npu::ge {
 Buffer to_buffer(const ::ge::Tensor& tensor);
 Buffer to_buffer(const gert::Tensor& tensor);
 
-/// Memory of outputs that came without, from the client's allocator for the stream or from the device. What is not handed out is
-/// freed.
+/// Memory of outputs that came without, from the client's allocator for the stream or from the device. What
+/// is not handed out is freed.
 class OutputMemory {
   public:
     explicit OutputMemory(std::shared_ptr<::ge::Allocator> allocator) : allocator_(std::move(allocator)) {}

@@ -77,7 +77,9 @@ void Interpreter::run_row(const Step& step) {
     for (std::size_t i = 0; i < types.size(); ++i) {
         TensorType type = types[i].type;
         if (!types[i].bound.empty()) type.dims = types[i].bound;
-        if (!type.is_static()) fail_at(step, "its output " + std::to_string(i) + " has the shape " + type.text() + " although all inputs are known");
+        if (!type.is_static())
+            fail_at(step, "its output " + std::to_string(i) + " has the shape " + type.text() +
+                              " although all inputs are known");
         found.push_back(types[i].bound.empty() ? nullptr : c10::make_intrusive<FoundShape>());
         const bool in_place = i == 0 && step.writes_input;
         targets.push_back({in_place ? arguments[0] : empty(type), found.back()});
@@ -141,7 +143,8 @@ std::vector<at::Tensor> Interpreter::results() const {
 
 std::vector<at::Tensor> interpret(const Program& program, const std::vector<at::Tensor>& inputs) {
     Interpreter interpreter(program, inputs);
-    if (const Step* step = interpreter.advance()) fail_at(*step, "a collective inside a branch or loop is not implemented");
+    if (const Step* step = interpreter.advance())
+        fail_at(*step, "a collective inside a branch or loop is not implemented");
     return interpreter.results();
 }
 

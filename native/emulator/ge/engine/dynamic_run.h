@@ -5,7 +5,8 @@
 
 namespace npu::ge {
 
-/// Inputs and results by position; a result may share memory with an input. Steps before `first` are taken as done.
+/// Inputs and results by position; a result may share memory with an input. Steps before `first` are taken as
+/// done.
 class Interpreter {
   public:
     Interpreter(const Program& program, const std::vector<at::Tensor>& inputs);

@@ -1,5 +1,5 @@
-// The graph engine as its doors see it (../doors): no ATen, no protobuf. Implemented in libnpu_emulator_ge, which is
-// loaded when the first graph is compiled, so that ACL stays usable without torch.
+// The graph engine as its doors see it (../doors): no ATen, no protobuf. Implemented in libnpu_emulator_ge,
+// which is loaded when the first graph is compiled, so that ACL stays usable without torch.
 #pragma once
 
 #include <functional>
@@ -28,14 +28,16 @@ struct Summary {
     std::size_t steps = 0;      ///< operators that are left to run
     std::size_t fused = 0;      ///< of them, operators inside regions that AutoFuse made
     std::size_t regions = 0;
-    /// Pairs (input, output) that share memory: an operator writes into the graph's input (Assign, ScatterUpdate).
+    /// Pairs (input, output) that share memory: an operator writes into the graph's input (Assign,
+    /// ScatterUpdate).
     std::vector<std::pair<uint32_t, uint32_t>> aliases;
 };
 
 /// Memory that a run may use.
 struct RunMemory {
     void* workspace = nullptr;  ///< null: the engine's own
-    /// Memory of the device for an output without one; null result: there is none. Empty: aclrtMalloc, freed by the caller.
+    /// Memory of the device for an output without one; null result: there is none. Empty: aclrtMalloc, freed
+    /// by the caller.
     std::function<void*(std::size_t bytes)> allocate = {};
 };
 
@@ -45,10 +47,9 @@ class Executable {
     virtual ~Executable() = default;
     virtual const Summary& summary() const = 0;
 
-    /// Static graphs: puts the work on the stream and returns. memory.workspace has at least summary().workspace bytes of the
-    /// device that stay until the stream got there.
-    /// Dynamic graphs: returns when the work is done, and fills in every output's type.
-    /// Outputs without memory are allocated.
+    /// Static graphs: puts the work on the stream and returns. memory.workspace has at least
+    /// summary().workspace bytes of the device that stay until the stream got there. Dynamic graphs: returns
+    /// when the work is done, and fills in every output's type. Outputs without memory are allocated.
     /// Non-zero: nothing, or not all, was queued; the sentence is in aclGetRecentErrMsg.
     virtual aclError run(aclrtStream stream, std::span<const Buffer> inputs, std::span<Buffer> outputs,
                          const RunMemory& memory) const = 0;
@@ -59,8 +60,8 @@ struct CompileOptions {
     bool fuse_reductions = false, fuse_movement = false;  ///< by --autofuse_enable_pass
 };
 
-/// What AUTOFUSE_FLAGS asks for ("--enable_autofuse=true;--autofuse_enable_pass=reduce,concat"), as CANN reads it:
-/// process-wide, at each compilation. Throws graph::GraphError for a flag that CANN does not have.
+/// What AUTOFUSE_FLAGS asks for ("--enable_autofuse=true;--autofuse_enable_pass=reduce,concat"), as CANN
+/// reads it: process-wide, at each compilation. Throws graph::GraphError for a flag that CANN does not have.
 CompileOptions options_from_environment();
 
 class Engine {

@@ -8,7 +8,8 @@ namespace npu::ge {
 /// Whether the operator reads counts from its inputs, which must be there before the call.
 bool reads_counts(const Step& step);
 
-/// Queues the collective. Throws GraphError: no communicator of that group, an operator or reduction that is not implemented, HCCL's refusal.
+/// Queues the collective. Throws GraphError: no communicator of that group, an operator or reduction that is
+/// not implemented, HCCL's refusal.
 void start(const Exchange& exchange, aclrtStream stream);
 
 }  // namespace npu::ge

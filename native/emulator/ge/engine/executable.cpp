@@ -27,7 +27,8 @@ struct Binding {
 
 class StretchTask final : public emulator::Task {
   public:
-    StretchTask(std::shared_ptr<const Binding> binding, std::size_t stretch) : binding_(std::move(binding)), stretch_(stretch) {}
+    StretchTask(std::shared_ptr<const Binding> binding, std::size_t stretch)
+        : binding_(std::move(binding)), stretch_(stretch) {}
     void run() override {
         const emulator::AtenScope scope;
         for (const auto& command : binding_->stretches[stretch_].commands) command();
@@ -42,7 +43,8 @@ class StretchTask final : public emulator::Task {
 /// A stretch of a dynamic graph, whose caller waits for it.
 class DynamicTask final : public emulator::Task {
   public:
-    DynamicTask(Interpreter& interpreter, const Step*& stopped) : interpreter_(interpreter), stopped_(stopped) {}
+    DynamicTask(Interpreter& interpreter, const Step*& stopped)
+        : interpreter_(interpreter), stopped_(stopped) {}
     void run() override {
         const emulator::AtenScope scope;
         stopped_ = interpreter_.advance();
@@ -54,7 +56,8 @@ class DynamicTask final : public emulator::Task {
     const Step*& stopped_;
 };
 
-/// Memory of the device that the engine allocates itself, one piece a stream: two runs may be under way at a time.
+/// Memory of the device that the engine allocates itself, one piece a stream: two runs may be under way at a
+/// time.
 class Workspaces {
   public:
     explicit Workspaces(std::size_t size) : size_(size) {}
@@ -70,7 +73,8 @@ class Workspaces {
         std::lock_guard lock(mutex_);
         void*& found = memory_[stream];
         if (found == nullptr) {
-            if (const aclError code = aclrtMalloc(&found, size_, ACL_MEM_MALLOC_HUGE_FIRST); code != ACL_SUCCESS) {
+            if (const aclError code = aclrtMalloc(&found, size_, ACL_MEM_MALLOC_HUGE_FIRST);
+                code != ACL_SUCCESS) {
                 memory_.erase(stream);
                 return code;
             }
@@ -86,13 +90,16 @@ class Workspaces {
 };
 
 at::Tensor tensor_on(const Buffer& buffer, const std::string& what) {
-    if (!buffer.type.is_static()) throw graph::GraphError(what + " has the unknown shape " + buffer.type.text());
+    if (!buffer.type.is_static())
+        throw graph::GraphError(what + " has the unknown shape " + buffer.type.text());
     const std::size_t wanted = buffer.type.elements() * graph::element_size(buffer.type.dtype);
     if (buffer.size < wanted)
-        throw graph::GraphError(what + " of type " + buffer.type.text() + " takes " + std::to_string(wanted) + " bytes, its memory has " +
-                                std::to_string(buffer.size));
+        throw graph::GraphError(what + " of type " + buffer.type.text() + " takes " + std::to_string(wanted) +
+                                " bytes, its memory has " + std::to_string(buffer.size));
     if (buffer.data == nullptr && wanted > 0) throw graph::GraphError(what + " has no memory");
-    return at::for_blob(buffer.data, buffer.type.dims).options(at::TensorOptions().dtype(scalar_type(buffer.type.dtype))).make_tensor();
+    return at::for_blob(buffer.data, buffer.type.dims)
+        .options(at::TensorOptions().dtype(scalar_type(buffer.type.dtype)))
+        .make_tensor();
 }
 
 /// Whether an actual type is one that the graph was compiled for.
@@ -103,7 +110,9 @@ void check_type(const TensorType& actual, const TensorType& compiled, const std:
         for (std::size_t i = 0; fits && i < actual.dims.size(); ++i)
             fits = compiled.dims[i] == graph::kUnknown || compiled.dims[i] == actual.dims[i];
     }
-    if (!fits) throw graph::GraphError(what + " has the type " + actual.text() + ", the graph was compiled for " + compiled.text());
+    if (!fits)
+        throw graph::GraphError(what + " has the type " + actual.text() + ", the graph was compiled for " +
+                                compiled.text());
 }
 
 class CompiledGraph final : public Executable {
@@ -113,7 +122,8 @@ class CompiledGraph final : public Executable {
 
     const Summary& summary() const override { return summary_; }
 
-    aclError run(aclrtStream stream, std::span<const Buffer> inputs, std::span<Buffer> outputs, const RunMemory& memory) const override {
+    aclError run(aclrtStream stream, std::span<const Buffer> inputs, std::span<Buffer> outputs,
+                 const RunMemory& memory) const override {
         const emulator::AtenScope scope;
         try {
             check(inputs, outputs.size());
@@ -131,11 +141,11 @@ class CompiledGraph final : public Executable {
 
     void check(std::span<const Buffer> inputs, std::size_t outputs) const {
         if (inputs.size() != summary_.inputs.size())
-            throw graph::GraphError("the graph takes " + std::to_string(summary_.inputs.size()) + " inputs, was given " +
-                                    std::to_string(inputs.size()));
+            throw graph::GraphError("the graph takes " + std::to_string(summary_.inputs.size()) +
+                                    " inputs, was given " + std::to_string(inputs.size()));
         if (outputs != summary_.outputs.size())
-            throw graph::GraphError("the graph has " + std::to_string(summary_.outputs.size()) + " outputs, room was given for " +
-                                    std::to_string(outputs));
+            throw graph::GraphError("the graph has " + std::to_string(summary_.outputs.size()) +
+                                    " outputs, room was given for " + std::to_string(outputs));
         for (std::size_t i = 0; i < inputs.size(); ++i)
             check_type(inputs[i].type, summary_.inputs[i], "input " + std::to_string(i));
     }
@@ -144,12 +154,14 @@ class CompiledGraph final : public Executable {
         std::vector<at::Tensor> tensors;
         for (std::size_t i = 0; i < inputs.size(); ++i) {
             tensors.push_back(tensor_on(inputs[i], "input " + std::to_string(i)));
-            if (inputs[i].host) tensors.back() = tensors.back().clone();  // its owner may free it when the call returns
+            if (inputs[i].host)
+                tensors.back() = tensors.back().clone();  // its owner may free it when the call returns
         }
         return tensors;
     }
 
-    aclError run_static(aclrtStream stream, std::span<const Buffer> inputs, std::span<Buffer> outputs, const RunMemory& memory) const {
+    aclError run_static(aclrtStream stream, std::span<const Buffer> inputs, std::span<Buffer> outputs,
+                        const RunMemory& memory) const {
         for (std::size_t i = 0; i < outputs.size(); ++i) {
             outputs[i].type.dtype = summary_.outputs[i].dtype;
             if (outputs[i].data == nullptr) outputs[i].type = summary_.outputs[i];
@@ -163,7 +175,8 @@ class CompiledGraph final : public Executable {
         for (std::size_t i = 0; i < binding->stretches.size(); ++i) {
             const Stretch& stretch = binding->stretches[i];
             if (!stretch.commands.empty()) {
-                if (const aclError code = emulator::launch(stream, std::make_unique<StretchTask>(binding, i)); code != ACL_SUCCESS)
+                if (const aclError code = emulator::launch(stream, std::make_unique<StretchTask>(binding, i));
+                    code != ACL_SUCCESS)
                     return code;
             }
             if (!stretch.exchange) continue;
@@ -176,7 +189,8 @@ class CompiledGraph final : public Executable {
     }
 
     /// The binding to these addresses, from those that are kept or made now.
-    std::shared_ptr<const Binding> bound(std::span<const Buffer> inputs, std::span<const Buffer> outputs, void* workspace) const {
+    std::shared_ptr<const Binding> bound(std::span<const Buffer> inputs, std::span<const Buffer> outputs,
+                                         void* workspace) const {
         Key key{workspace};
         bool on_device = true;
         for (const Buffer& buffer : inputs) {
@@ -210,11 +224,14 @@ class CompiledGraph final : public Executable {
         return binding;
     }
 
-    aclError run_dynamic(aclrtStream stream, std::span<const Buffer> inputs, std::span<Buffer> outputs, const RunMemory& memory) const {
+    aclError run_dynamic(aclrtStream stream, std::span<const Buffer> inputs, std::span<Buffer> outputs,
+                         const RunMemory& memory) const {
         Interpreter interpreter(*program_, input_tensors(inputs));
         const Step* stopped = nullptr;
         do {
-            if (const aclError code = emulator::launch(stream, std::make_unique<DynamicTask>(interpreter, stopped)); code != ACL_SUCCESS)
+            if (const aclError code =
+                    emulator::launch(stream, std::make_unique<DynamicTask>(interpreter, stopped));
+                code != ACL_SUCCESS)
                 return code;
             if (const aclError code = aclrtSynchronizeStream(stream); code != ACL_SUCCESS) return code;
             if (stopped == nullptr) break;
@@ -229,15 +246,18 @@ class CompiledGraph final : public Executable {
     /// Memory for an output that has none.
     static aclError provide(Buffer& output, const RunMemory& memory) {
         if (output.data != nullptr) return ACL_SUCCESS;
-        output.size = std::max<std::size_t>(output.type.elements() * graph::element_size(output.type.dtype), 1);
+        output.size =
+            std::max<std::size_t>(output.type.elements() * graph::element_size(output.type.dtype), 1);
         if (!memory.allocate) return aclrtMalloc(&output.data, output.size, ACL_MEM_MALLOC_HUGE_FIRST);
         output.data = memory.allocate(output.size);
         if (output.data != nullptr) return ACL_SUCCESS;
-        return emulator::fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                              "the graph's allocator has no " + std::to_string(output.size) + " bytes for an output");
+        return emulator::fail(
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "the graph's allocator has no " + std::to_string(output.size) + " bytes for an output");
     }
 
-    aclError hand_out(const std::vector<at::Tensor>& results, std::span<Buffer> outputs, const RunMemory& memory) const {
+    aclError hand_out(const std::vector<at::Tensor>& results, std::span<Buffer> outputs,
+                      const RunMemory& memory) const {
         std::vector<at::Tensor> dense;  // all read before any input's memory is written over
         for (const at::Tensor& result : results) dense.push_back(result.clone(at::MemoryFormat::Contiguous));
         for (std::size_t i = 0; i < dense.size(); ++i) {
@@ -293,7 +313,8 @@ class GraphEngine final : public Engine {
         if (options.autofuse && program.is_static) fuse(program, options);
         plan(program);
         Summary summary = summarise(program);
-        return std::make_shared<CompiledGraph>(std::make_shared<const Program>(std::move(program)), std::move(summary));
+        return std::make_shared<CompiledGraph>(std::make_shared<const Program>(std::move(program)),
+                                               std::move(summary));
     }
 };
 

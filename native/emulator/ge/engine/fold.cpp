@@ -5,7 +5,8 @@
 namespace npu::ge {
 namespace {
 
-constexpr std::size_t kLargestFolded = 1 << 20;  // bytes of one result: more is cheaper to compute than to keep
+constexpr std::size_t kLargestFolded = 1
+                                       << 20;  // bytes of one result: more is cheaper to compute than to keep
 
 struct ToRow {
     const Step& step;
@@ -49,20 +50,26 @@ at::Tensor as_type(const std::vector<int64_t>& numbers, const TensorType& type) 
 void bind_row(Step& step) {
     step.kernel = emulator::find_ge(step.op->name);
     if (step.kernel == nullptr)
-        fail_at(step, "this operator is not implemented by the host emulator of CANN; docs/operators.md lists what is");
+        fail_at(
+            step,
+            "this operator is not implemented by the host emulator of CANN; docs/operators.md lists what is");
     for (const auto& span : graph::input_spans(*step.op, step.inputs.size(), step.input_names))
         step.spans.push_back({span.first, span.count});
     for (const auto& [name, value] : step.attributes) {
         const bool named = aclop::names_attribute(*step.kernel, name);
-        const bool hint = name.starts_with('_') || step.op->attribute(name) == nullptr;  // verify() let it pass
+        const bool hint =
+            name.starts_with('_') || step.op->attribute(name) == nullptr;  // verify() let it pass
         if (!named && (hint || is_default(*step.op, name, value))) continue;
         step.row_attributes.emplace(name, std::visit(ToRow{step, name}, value));
     }
 }
 
-bool answers_shape(std::string_view type) { return type == "Shape" || type == "ShapeN" || type == "Size" || type == "Rank"; }
+bool answers_shape(std::string_view type) {
+    return type == "Shape" || type == "ShapeN" || type == "Size" || type == "Rank";
+}
 
-std::vector<at::Tensor> shape_values(const Step& step, const std::vector<TensorType>& inputs, const std::vector<graph::Inferred>& types) {
+std::vector<at::Tensor> shape_values(const Step& step, const std::vector<TensorType>& inputs,
+                                     const std::vector<graph::Inferred>& types) {
     std::vector<at::Tensor> values;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         std::vector<int64_t> numbers = inputs[i].dims;
@@ -73,7 +80,8 @@ std::vector<at::Tensor> shape_values(const Step& step, const std::vector<TensorT
     return values;
 }
 
-std::optional<std::vector<at::Tensor>> fold(const Step& step, const std::vector<Value>& inputs, const std::vector<graph::Inferred>& types) {
+std::optional<std::vector<at::Tensor>> fold(const Step& step, const std::vector<Value>& inputs,
+                                            const std::vector<graph::Inferred>& types) {
     const auto all = [&](auto&& holds) { return std::ranges::all_of(inputs, holds); };
     if (step.kind == Kind::shape) {
         if (!all([](const Value& value) { return value.type.is_static(); })) return std::nullopt;
@@ -82,11 +90,14 @@ std::optional<std::vector<at::Tensor>> fold(const Step& step, const std::vector<
         return shape_values(step, shapes, types);
     }
     if (step.kind != Kind::row || !is_pure(step.op->name)) return std::nullopt;
-    if (!all([](const Value& value) { return !value.type.present() || value.constant.defined(); })) return std::nullopt;
+    if (!all([](const Value& value) { return !value.type.present() || value.constant.defined(); }))
+        return std::nullopt;
     std::vector<at::Tensor> outputs, arguments;
     std::vector<emulator::TensorArg> targets;
     for (const auto& [type, bound] : types) {
-        if (!type.is_static() || !bound.empty() || type.elements() * graph::element_size(type.dtype) > kLargestFolded) return std::nullopt;
+        if (!type.is_static() || !bound.empty() ||
+            type.elements() * graph::element_size(type.dtype) > kLargestFolded)
+            return std::nullopt;
         outputs.push_back(empty(type));
         targets.push_back({outputs.back()});
     }
@@ -105,14 +116,16 @@ bool writes_first_input(const graph::OperatorDef& op) {
 }
 
 bool is_true(const at::Tensor& condition) {
-    if (condition.numel() != 1) return condition.numel() > 0;  // as in TensorFlow: a tensor is true if it is not empty
+    if (condition.numel() != 1)
+        return condition.numel() > 0;  // as in TensorFlow: a tensor is true if it is not empty
     return condition.item().toDouble() != 0;
 }
 
 std::size_t choose(const at::Tensor& condition, bool is_case, std::size_t branches) {
     if (!is_case) return is_true(condition) ? 0 : 1;
     const int64_t index = condition.item().toLong();
-    return index < 0 || static_cast<std::size_t>(index) >= branches ? branches - 1 : static_cast<std::size_t>(index);
+    return index < 0 || static_cast<std::size_t>(index) >= branches ? branches - 1
+                                                                    : static_cast<std::size_t>(index);
 }
 
 }  // namespace npu::ge

@@ -5,16 +5,20 @@
 
 namespace npu::ge {
 
-/// Finds the row of the table of kernels and the attributes it takes. Throws GraphError naming node and operator.
+/// Finds the row of the table of kernels and the attributes it takes. Throws GraphError naming node and
+/// operator.
 void bind_row(Step& step);
 
 /// Shape, ShapeN, Size, Rank.
 bool answers_shape(std::string_view type);
 /// Their outputs, from the inputs' shapes. `types` are the outputs'.
-std::vector<at::Tensor> shape_values(const Step& step, const std::vector<TensorType>& inputs, const std::vector<graph::Inferred>& types);
+std::vector<at::Tensor> shape_values(const Step& step, const std::vector<TensorType>& inputs,
+                                     const std::vector<graph::Inferred>& types);
 
-/// The outputs of a step whose inputs are constants (of a question for a static shape); nullopt where it has to run.
-std::optional<std::vector<at::Tensor>> fold(const Step& step, const std::vector<Value>& inputs, const std::vector<graph::Inferred>& types);
+/// The outputs of a step whose inputs are constants (of a question for a static shape); nullopt where it has
+/// to run.
+std::optional<std::vector<at::Tensor>> fold(const Step& step, const std::vector<Value>& inputs,
+                                            const std::vector<graph::Inferred>& types);
 
 /// Output 0 bears the name of input 0: CANN's operators on references (Assign, ScatterUpdate).
 bool writes_first_input(const graph::OperatorDef& op);

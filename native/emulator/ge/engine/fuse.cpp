@@ -9,21 +9,50 @@ namespace {
 
 constexpr std::size_t kLargestRegion = 64;  // CANN's AutoFuse: nodes in a fusion
 
-/// Operators that compute each element from the matching elements of their inputs, with NumPy's broadcasting. The rows of the
-/// table of kernels are marked too (elementwise), but some of those broadcast in ways of their own (BiasAdd, PRelu).
+/// Operators that compute each element from the matching elements of their inputs, with NumPy's broadcasting.
+/// The rows of the table of kernels are marked too (elementwise), but some of those broadcast in ways of
+/// their own (BiasAdd, PRelu).
 bool is_pointwise(const Step& step) {
-    static const std::set<std::string_view> types{
-        "Abs", "Acos", "Acosh", "Add", "AddV2", "Addcdiv", "Addcmul", "Adds", "Asin", "Asinh", "Atan", "Atan2", "Atanh", "Axpy",
-        "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "ClipByValue", "ClipByValueV2", "Cos", "Cosh", "Digamma", "Div",
-        "DivNoNan", "Elu", "EluGrad", "Equal", "Erf", "Erfc", "Erfinv", "Exp", "Expm1", "FastGelu", "Floor", "FloorDiv", "FloorMod",
-        "FusedMulAdd", "Gelu", "GeluGrad", "GeluV2", "Greater", "GreaterEqual", "HardSigmoid", "HardSwish", "Invert", "IsFinite",
-        "IsInf", "IsNan", "LeakyRelu", "LeakyReluGrad", "LeftShift", "Lerp", "Less", "LessEqual", "Lgamma", "Log", "Log1p",
-        "LogicalAnd", "LogicalNot", "LogicalOr", "LogicalXor", "MaskedFill", "Maximum", "Minimum", "Mish", "Mod", "Mul", "MulNoNan",
-        "Muls", "Neg", "NotEqual", "Pow", "RealDiv", "Reciprocal", "Relu", "Relu6", "Relu6Grad", "ReluGrad", "RightShift", "Rint",
-        "Round", "Rsqrt", "RsqrtGrad", "SelectV2", "Selu", "Sigmoid", "SigmoidGrad", "Sign", "Sin", "Sinh", "Softplus",
-        "SoftplusGrad", "Softsign", "Sqrt", "SqrtGrad", "Square", "SquaredDifference", "Sub", "Swish", "SwishGrad", "Tan", "Tanh",
-        "TanhGrad", "Trunc", "TruncateDiv", "TruncateMod", "Xdivy", "Xlogy", "ZerosLike", "OnesLike"};
-    return step.kind == Kind::row && step.kernel->elementwise && step.outputs.size() == 1 && types.contains(step.op->name);
+    static const std::set<std::string_view> types{"Abs",           "Acos",         "Acosh",
+                                                  "Add",           "AddV2",        "Addcdiv",
+                                                  "Addcmul",       "Adds",         "Asin",
+                                                  "Asinh",         "Atan",         "Atan2",
+                                                  "Atanh",         "Axpy",         "BitwiseAnd",
+                                                  "BitwiseOr",     "BitwiseXor",   "Cast",
+                                                  "Ceil",          "ClipByValue",  "ClipByValueV2",
+                                                  "Cos",           "Cosh",         "Digamma",
+                                                  "Div",           "DivNoNan",     "Elu",
+                                                  "EluGrad",       "Equal",        "Erf",
+                                                  "Erfc",          "Erfinv",       "Exp",
+                                                  "Expm1",         "FastGelu",     "Floor",
+                                                  "FloorDiv",      "FloorMod",     "FusedMulAdd",
+                                                  "Gelu",          "GeluGrad",     "GeluV2",
+                                                  "Greater",       "GreaterEqual", "HardSigmoid",
+                                                  "HardSwish",     "Invert",       "IsFinite",
+                                                  "IsInf",         "IsNan",        "LeakyRelu",
+                                                  "LeakyReluGrad", "LeftShift",    "Lerp",
+                                                  "Less",          "LessEqual",    "Lgamma",
+                                                  "Log",           "Log1p",        "LogicalAnd",
+                                                  "LogicalNot",    "LogicalOr",    "LogicalXor",
+                                                  "MaskedFill",    "Maximum",      "Minimum",
+                                                  "Mish",          "Mod",          "Mul",
+                                                  "MulNoNan",      "Muls",         "Neg",
+                                                  "NotEqual",      "Pow",          "RealDiv",
+                                                  "Reciprocal",    "Relu",         "Relu6",
+                                                  "Relu6Grad",     "ReluGrad",     "RightShift",
+                                                  "Rint",          "Round",        "Rsqrt",
+                                                  "RsqrtGrad",     "SelectV2",     "Selu",
+                                                  "Sigmoid",       "SigmoidGrad",  "Sign",
+                                                  "Sin",           "Sinh",         "Softplus",
+                                                  "SoftplusGrad",  "Softsign",     "Sqrt",
+                                                  "SqrtGrad",      "Square",       "SquaredDifference",
+                                                  "Sub",           "Swish",        "SwishGrad",
+                                                  "Tan",           "Tanh",         "TanhGrad",
+                                                  "Trunc",         "TruncateDiv",  "TruncateMod",
+                                                  "Xdivy",         "Xlogy",        "ZerosLike",
+                                                  "OnesLike"};
+    return step.kind == Kind::row && step.kernel->elementwise && step.outputs.size() == 1 &&
+           types.contains(step.op->name);
 }
 
 /// A reduction over the last dimensions that keeps them as ones: each row of a tile is reduced on its own.
@@ -32,9 +61,11 @@ struct Reduction {
 };
 
 std::optional<Reduction> row_reduction(const Program& program, const Step& step) {
-    static const std::set<std::string_view> types{"ReduceSum",  "ReduceMean",  "ReduceMax",  "ReduceMin",  "ReduceProd",
-                                                  "ReduceSumD", "ReduceMeanD", "ReduceMaxD", "ReduceMinD", "ReduceProdD"};
-    if (step.kind != Kind::row || !types.contains(step.op->name) || step.outputs.size() != 1) return std::nullopt;
+    static const std::set<std::string_view> types{"ReduceSum",  "ReduceMean", "ReduceMax",   "ReduceMin",
+                                                  "ReduceProd", "ReduceSumD", "ReduceMeanD", "ReduceMaxD",
+                                                  "ReduceMinD", "ReduceProdD"};
+    if (step.kind != Kind::row || !types.contains(step.op->name) || step.outputs.size() != 1)
+        return std::nullopt;
     const auto& in = program.values[step.inputs.at(0)].type.dims;
     const auto& out = program.values[step.outputs[0]].type.dims;
     if (in.size() != out.size() || in.empty()) return std::nullopt;
@@ -45,12 +76,13 @@ std::optional<Reduction> row_reduction(const Program& program, const Step& step)
     return first < in.size() && first > 0 ? std::optional(Reduction{first}) : std::nullopt;
 }
 
-/// Steps that will run together. All outputs agree in their first `rows` dimensions; the rest is the domain's or ones.
+/// Steps that will run together. All outputs agree in their first `rows` dimensions; the rest is the domain's
+/// or ones.
 struct Region {
     std::vector<int> steps;
     std::vector<int64_t> domain;
-    std::size_t rows = 0;  ///< dimensions that tiles may cut; the whole rank without reductions
-    std::set<int> members; ///< values that its steps make
+    std::size_t rows = 0;   ///< dimensions that tiles may cut; the whole rank without reductions
+    std::set<int> members;  ///< values that its steps make
 };
 
 class Fuser {
@@ -97,18 +129,22 @@ class Fuser {
 
     bool reads(const Region& region, const Step& step) const {
         return std::ranges::any_of(step.inputs, [&](int input) {
-            return input >= 0 && (region.members.contains(input) || region.members.contains(program_.values[input].root));
+            return input >= 0 &&
+                   (region.members.contains(input) || region.members.contains(program_.values[input].root));
         });
     }
 
     bool fits(const Region& region, const Step& step, const std::optional<Reduction>& reduction) const {
         if (!reads(region, step)) return false;  // neighbours that share nothing gain nothing
         for (const int input : step.inputs) {    // a view of a member is not made inside a tile
-            if (input >= 0 && !region.members.contains(input) && region.members.contains(program_.values[input].root)) return false;
+            if (input >= 0 && !region.members.contains(input) &&
+                region.members.contains(program_.values[input].root))
+                return false;
         }
         const auto& out = dims(step.outputs[0]);
         if (reduction) {
-            if (dims(step.inputs[0]) != region.domain || !region.members.contains(step.inputs[0])) return false;
+            if (dims(step.inputs[0]) != region.domain || !region.members.contains(step.inputs[0]))
+                return false;
             return rows_allow(region, std::min(region.rows, reduction->first_axis));
         }
         if (out == region.domain) return true;
@@ -175,7 +211,8 @@ class Fuser {
             fused.node += (fused.node.empty() ? "" : "+") + step.node;
             body->steps.push_back(step);
             for (const int input : step.inputs) {
-                if (input >= 0 && !region.members.contains(input) && std::ranges::count(fused.inputs, input) == 0)
+                if (input >= 0 && !region.members.contains(input) &&
+                    std::ranges::count(fused.inputs, input) == 0)
                     fused.inputs.push_back(input);
             }
             if (escapes(region, step.outputs[0])) fused.outputs.push_back(step.outputs[0]);

@@ -16,8 +16,9 @@ Engine& engine() {
     auto* function = library ? reinterpret_cast<EngineFunction*>(dlsym(library, kEngineFunction)) : nullptr;
     if (function == nullptr) {
         const char* error = dlerror();
-        throw graph::GraphError(std::string("the emulator computes graphs with ATen, which could not be loaded (") +
-                                (error ? error : "no reason given") + "); import torch (CPU build) before the first graph");
+        throw graph::GraphError(
+            std::string("the emulator computes graphs with ATen, which could not be loaded (") +
+            (error ? error : "no reason given") + "); import torch (CPU build) before the first graph");
     }
     loaded = function();
     return *loaded;

@@ -14,7 +14,7 @@ using graph::Graph;
 using graph::Model;
 using graph::Node;
 
-constexpr int kMaxDepth = 64;  // of calls and branches within each other
+constexpr int kMaxDepth = 64;              // of calls and branches within each other
 constexpr std::size_t kKnownValue = 4096;  // elements: larger constants never decide a shape
 
 /// The types that both branches, or two turns of a loop, agree on.
@@ -44,9 +44,11 @@ void drop_dead(Program& program) {
 
 class Lowering {
   public:
-    Lowering(const Model& model, Program& program, int depth) : model_(model), program_(program), depth_(depth) {}
+    Lowering(const Model& model, Program& program, int depth)
+        : model_(model), program_(program), depth_(depth) {}
 
-    /// A program of its own for a graph that is called with arguments of these types (constants: their values).
+    /// A program of its own for a graph that is called with arguments of these types (constants: their
+    /// values).
     Program body(const std::string& name, const std::vector<Value>& arguments, const Node& caller) const;
 
     std::vector<int> graph(const Graph& graph, const std::vector<int>& arguments);
@@ -61,7 +63,8 @@ class Lowering {
     std::vector<int> branch(const Node& node, const std::vector<int>& inputs);
     std::vector<int> loop(const Node& node, const std::vector<int>& inputs);
     std::vector<int> emit(Step step, const std::vector<graph::Inferred>& types);
-    std::vector<int> constants(const Node& node, const std::vector<at::Tensor>& values, const std::vector<graph::Inferred>& types);
+    std::vector<int> constants(const Node& node, const std::vector<at::Tensor>& values,
+                               const std::vector<graph::Inferred>& types);
     bool as_views(Step& step, const std::vector<graph::Inferred>& types, std::vector<int>& outputs);
 
     std::vector<graph::Inferred> infer(const Step& step) const;
@@ -105,7 +108,8 @@ std::vector<Value> Lowering::values(const std::vector<int>& numbers) const {
     return found;
 }
 
-Program Lowering::body(const std::string& name, const std::vector<Value>& arguments, const Node& caller) const {
+Program Lowering::body(const std::string& name, const std::vector<Value>& arguments,
+                       const Node& caller) const {
     Program program;
     Lowering lowering(model_, program, depth_ + 1);
     std::vector<int> numbers;
@@ -132,8 +136,9 @@ std::vector<int> Lowering::graph(const Graph& graph, const std::vector<int>& arg
         std::vector<int> inputs;
         for (const auto& edge : current.inputs) {
             if (edge.node >= 0 && static_cast<std::size_t>(edge.output) >= outputs[edge.node].size())
-                fail_at(current, "takes output " + std::to_string(edge.output) + " of '" + graph.nodes[edge.node].name +
-                                     "', which has " + std::to_string(outputs[edge.node].size()));
+                fail_at(current, "takes output " + std::to_string(edge.output) + " of '" +
+                                     graph.nodes[edge.node].name + "', which has " +
+                                     std::to_string(outputs[edge.node].size()));
             inputs.push_back(edge.node < 0 ? -1 : outputs[edge.node][edge.output]);
         }
         if (current.type == "NetOutput") {
@@ -142,13 +147,15 @@ std::vector<int> Lowering::graph(const Graph& graph, const std::vector<int>& arg
             const auto at = std::ranges::find(graph.data, static_cast<int>(i));
             const std::size_t index = at - graph.data.begin();
             if (index >= arguments.size())
-                fail_at(current, "is argument " + std::to_string(index) + ", the caller gives " + std::to_string(arguments.size()));
+                fail_at(current, "is argument " + std::to_string(index) + ", the caller gives " +
+                                     std::to_string(arguments.size()));
             outputs[i] = {arguments[index]};
         } else {
             outputs[i] = node(current, inputs);
         }
     }
-    if (std::ranges::count(results, -1) != 0) throw graph::GraphError("graph '" + graph.name + "': a result is absent");
+    if (std::ranges::count(results, -1) != 0)
+        throw graph::GraphError("graph '" + graph.name + "': a result is absent");
     return results;
 }
 
@@ -156,13 +163,16 @@ std::vector<int> Lowering::node(const Node& node, const std::vector<int>& inputs
     const std::string& type = node.type;
     if (type == "Const" || type == "Constant") {
         const auto found = node.attributes.find("value");
-        const auto* value = found == node.attributes.end() ? nullptr : std::get_if<std::shared_ptr<const graph::Constant>>(&found->second);
+        const auto* value = found == node.attributes.end()
+                                ? nullptr
+                                : std::get_if<std::shared_ptr<const graph::Constant>>(&found->second);
         if (value == nullptr || *value == nullptr) fail_at(node, "has no value");
         return constants(node, {from_constant(**value)}, {{(*value)->type, {}}});
     }
     if (type == "NoOp") return {};
     if (type == "PartitionedCall" || type == "StatefulPartitionedCall") return call(node, inputs);
-    if (type == "If" || type == "StatelessIf" || type == "Case" || type == "StatelessCase") return branch(node, inputs);
+    if (type == "If" || type == "StatelessIf" || type == "Case" || type == "StatelessCase")
+        return branch(node, inputs);
     if (type == "While" || type == "StatelessWhile") return loop(node, inputs);
     return plain(node, inputs);
 }
@@ -190,7 +200,8 @@ std::vector<graph::Inferred> Lowering::infer(const Step& step) const {
     }
 }
 
-std::vector<int> Lowering::constants(const Node& node, const std::vector<at::Tensor>& tensors, const std::vector<graph::Inferred>& types) {
+std::vector<int> Lowering::constants(const Node& node, const std::vector<at::Tensor>& tensors,
+                                     const std::vector<graph::Inferred>& types) {
     std::vector<int> numbers;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
         Value value{{types[i].type.dtype, tensors[i].sizes().vec()}, Place::constant};
@@ -265,13 +276,15 @@ bool Lowering::as_views(Step& step, const std::vector<graph::Inferred>& types, s
     return true;
 }
 
-/// Adds the step with an output of its own memory for each type, or its input's memory where it writes into it.
+/// Adds the step with an output of its own memory for each type, or its input's memory where it writes into
+/// it.
 std::vector<int> Lowering::emit(Step step, const std::vector<graph::Inferred>& types) {
     for (std::size_t i = 0; i < types.size(); ++i) {
         Value value{types[i].type};
         value.name = step.node + ":" + std::to_string(i);
         if (!types[i].bound.empty()) program_.is_static = false;
-        if (i == 0 && step.op != nullptr && writes_first_input(*step.op) && !step.inputs.empty() && step.inputs[0] >= 0) {
+        if (i == 0 && step.op != nullptr && writes_first_input(*step.op) && !step.inputs.empty() &&
+            step.inputs[0] >= 0) {
             const Value& target = program_.values[step.inputs[0]];
             const bool whole = !target.type.is_static() || target.contiguous();
             if (program_.values[target.root].place == Place::input && whole) {
@@ -291,7 +304,8 @@ std::vector<int> Lowering::emit(Step step, const std::vector<graph::Inferred>& t
 
 std::vector<int> Lowering::call(const Node& node, const std::vector<int>& inputs) {
     check_depth(node);
-    if (node.subgraphs.size() != 1) fail_at(node, "has " + std::to_string(node.subgraphs.size()) + " subgraphs, not 1");
+    if (node.subgraphs.size() != 1)
+        fail_at(node, "has " + std::to_string(node.subgraphs.size()) + " subgraphs, not 1");
     Lowering inner(model_, program_, depth_ + 1);
     return inner.graph(subgraph(node.subgraphs[0], node), inputs);
 }
@@ -304,7 +318,8 @@ std::vector<int> Lowering::branch(const Node& node, const std::vector<int>& inpu
     const std::vector<int> arguments(inputs.begin() + 1, inputs.end());
     if (const at::Tensor condition = program_.values[inputs[0]].constant; condition.defined()) {
         Lowering inner(model_, program_, depth_ + 1);
-        return inner.graph(subgraph(node.subgraphs[choose(condition, is_case, node.subgraphs.size())], node), arguments);
+        return inner.graph(subgraph(node.subgraphs[choose(condition, is_case, node.subgraphs.size())], node),
+                           arguments);
     }
     Step step;
     step.kind = Kind::branch;
@@ -314,8 +329,11 @@ std::vector<int> Lowering::branch(const Node& node, const std::vector<int>& inpu
     std::vector<graph::Inferred> types;
     for (std::size_t i = 0; i < node.subgraphs.size(); ++i) {
         auto program = std::make_shared<Program>(body(node.subgraphs[i], values(arguments), node));
-        if (program->has_collectives) fail_at(node, "has a collective in a branch, which the host emulator does not run; use real CANN");
-        if (i > 0 && program->results.size() != types.size()) fail_at(node, "its subgraphs return different numbers of values");
+        if (program->has_collectives)
+            fail_at(node,
+                    "has a collective in a branch, which the host emulator does not run; use real CANN");
+        if (i > 0 && program->results.size() != types.size())
+            fail_at(node, "its subgraphs return different numbers of values");
         for (std::size_t k = 0; k < program->results.size(); ++k) {
             const TensorType& type = program->values[program->results[k]].type;
             if (i == 0)
@@ -338,10 +356,12 @@ std::vector<int> Lowering::loop(const Node& node, const std::vector<int>& inputs
     for (bool settled = false; !settled;) {  // ends: each turn makes a size unknown that was known
         body_program = body(node.subgraphs[1], state, node);
         if (body_program.results.size() != state.size())
-            fail_at(node, "its body returns " + std::to_string(body_program.results.size()) + " values, takes " + std::to_string(state.size()));
+            fail_at(node, "its body returns " + std::to_string(body_program.results.size()) +
+                              " values, takes " + std::to_string(state.size()));
         settled = true;
         for (std::size_t i = 0; i < state.size(); ++i) {
-            const TensorType merged = merge(state[i].type, body_program.values[body_program.results[i]].type, node);
+            const TensorType merged =
+                merge(state[i].type, body_program.values[body_program.results[i]].type, node);
             settled = settled && merged == state[i].type;
             state[i].type = merged;
         }
@@ -352,11 +372,13 @@ std::vector<int> Lowering::loop(const Node& node, const std::vector<int>& inputs
     step.op = graph::find_operator(node.type);
     step.inputs = inputs;
     Program condition = body(node.subgraphs[0], state, node);
-    if (condition.results.size() != 1) fail_at(node, "its condition returns " + std::to_string(condition.results.size()) + " values, not 1");
+    if (condition.results.size() != 1)
+        fail_at(node, "its condition returns " + std::to_string(condition.results.size()) + " values, not 1");
     if (condition.has_collectives || body_program.has_collectives)
         fail_at(node, "has a collective in a loop, which the host emulator does not run; use real CANN");
     program_.is_static = program_.is_static && condition.is_static && body_program.is_static;
-    step.bodies = {std::make_shared<Program>(std::move(condition)), std::make_shared<Program>(std::move(body_program))};
+    step.bodies = {std::make_shared<Program>(std::move(condition)),
+                   std::make_shared<Program>(std::move(body_program))};
     std::vector<graph::Inferred> types;
     for (const Value& value : state) types.push_back({value.type, {}});
     return emit(std::move(step), types);

@@ -46,16 +46,21 @@ std::vector<std::byte> pack_om(std::span<const std::byte> model, const CompileOp
 Om unpack_om(std::span<const std::byte> packed) {
     Header header;
     if (packed.size() < sizeof header || std::memcmp(packed.data(), kMagic, sizeof kMagic) != 0)
-        throw graph::GraphError("these bytes are no model that the host emulator of CANN built; models that ATC or aclgrphBuildModel built "
-                                "on a machine with CANN hold device code and run there only");
+        throw graph::GraphError(
+            "these bytes are no model that the host emulator of CANN built; models that ATC or "
+            "aclgrphBuildModel built "
+            "on a machine with CANN hold device code and run there only");
     std::memcpy(&header, packed.data(), sizeof header);
     if (header.version != kOmVersion)
-        throw graph::GraphError("the model has version " + std::to_string(header.version) + ", this emulator reads version " +
-                                std::to_string(kOmVersion) + ": build it again");
+        throw graph::GraphError("the model has version " + std::to_string(header.version) +
+                                ", this emulator reads version " + std::to_string(kOmVersion) +
+                                ": build it again");
     const auto model = packed.subspan(sizeof header);
     if (model.size() < header.length) throw graph::GraphError("the model is truncated");
-    const Om om{model.first(header.length), {header.autofuse != 0, header.fuse_reductions != 0, header.fuse_movement != 0}};
-    if (checksum(header, om.model) != header.checksum) throw graph::GraphError("the model is damaged: its checksum does not fit");
+    const Om om{model.first(header.length),
+                {header.autofuse != 0, header.fuse_reductions != 0, header.fuse_movement != 0}};
+    if (checksum(header, om.model) != header.checksum)
+        throw graph::GraphError("the model is damaged: its checksum does not fit");
     return om;
 }
 

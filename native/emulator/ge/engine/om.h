@@ -1,5 +1,6 @@
-// What aclgrphBuildModel hands out and aclmdlLoadFromMem takes: in CANN an offline model (OM) of device code, here the serialised
-// graph with the options that it was built with, behind a checksum. Stable as long as kOmVersion is.
+// What aclgrphBuildModel hands out and aclmdlLoadFromMem takes: in CANN an offline model (OM) of device code,
+// here the serialised graph with the options that it was built with, behind a checksum. Stable as long as
+// kOmVersion is.
 #pragma once
 
 #include "ge/engine/engine.h"

@@ -21,14 +21,16 @@ CompileOptions options_from_environment() {
     std::istringstream words(flags ? flags : "");
     for (std::string word; std::getline(words, word, ';');) {
         const auto equals = word.find('=');
-        const std::string name = word.substr(0, equals), value = equals == std::string::npos ? "" : word.substr(equals + 1);
+        const std::string name = word.substr(0, equals),
+                          value = equals == std::string::npos ? "" : word.substr(equals + 1);
         if (name == "--enable_autofuse") {
             options.autofuse = truth(name, value);
         } else if (name == "--autofuse_enable_pass") {
             std::istringstream passes(value);
             for (std::string pass; std::getline(passes, pass, ',');) {
                 options.fuse_reductions |= pass == "reduce";
-                options.fuse_movement |= pass == "concat" || pass == "slice" || pass == "split" || pass == "gather" || pass == "transpose";
+                options.fuse_movement |= pass == "concat" || pass == "slice" || pass == "split" ||
+                                         pass == "gather" || pass == "transpose";
             }
         }  // CANN has more flags, which tune its code generator and change no value
     }

@@ -53,7 +53,8 @@ class Planner {
         program_.dies.assign(program_.steps.size(), {});
         for (std::size_t number = 0; number < program_.values.size(); ++number) {
             const int last = last_use_[value(static_cast<int>(number)).root];
-            if (last >= 0 && last < static_cast<int>(program_.steps.size())) program_.dies[last].push_back(static_cast<int>(number));
+            if (last >= 0 && last < static_cast<int>(program_.steps.size()))
+                program_.dies[last].push_back(static_cast<int>(number));
         }
     }
 
@@ -64,12 +65,15 @@ class Planner {
     void assign_results() {
         for (std::size_t i = 0; i < program_.results.size(); ++i) {
             const Value& result = value(program_.results[i]);
-            if (value(result.root).place == Place::temporary && whole(result) && program_.result_of[result.root] < 0)
+            if (value(result.root).place == Place::temporary && whole(result) &&
+                program_.result_of[result.root] < 0)
                 program_.result_of[result.root] = static_cast<int>(i);
         }
     }
 
-    bool owns_memory(int number) const { return value(number).root == number && value(number).place == Place::temporary; }
+    bool owns_memory(int number) const {
+        return value(number).root == number && value(number).place == Place::temporary;
+    }
 
     /// An input whose memory the output may take over.
     int reusable(const Step& step, int index, int output) const {
@@ -81,8 +85,9 @@ class Planner {
                 return other >= 0 && value(other).root == root && !whole(value(other));  // x + x.T
             });
             if (read_otherwise) continue;
-            if (owns_memory(root) && program_.result_of[root] < 0 && last_use_[root] == index && whole(value(input)) &&
-                value(input).type.dims == value(output).type.dims && value(input).type.dtype == value(output).type.dtype)
+            if (owns_memory(root) && program_.result_of[root] < 0 && last_use_[root] == index &&
+                whole(value(input)) && value(input).type.dims == value(output).type.dims &&
+                value(input).type.dtype == value(output).type.dtype)
                 return root;
         }
         return -1;
@@ -96,7 +101,12 @@ class Planner {
                 if (!owns_memory(output) || program_.result_of[output] >= 0) continue;
                 const int taken = reusable(step, i, output);
                 const int number = taken >= 0 ? block_of[taken] : static_cast<int>(blocks_.size());
-                if (taken < 0) blocks_.push_back({(bytes(value(output).type) + kAlignment - 1) / kAlignment * kAlignment, i, i, {}, 0});
+                if (taken < 0)
+                    blocks_.push_back({(bytes(value(output).type) + kAlignment - 1) / kAlignment * kAlignment,
+                                       i,
+                                       i,
+                                       {},
+                                       0});
                 block_of[output] = number;
                 blocks_[number].roots.push_back(output);
                 blocks_[number].last = std::max(blocks_[number].last, last_use_[output]);
@@ -104,7 +114,8 @@ class Planner {
         }
     }
 
-    /// Largest first, each at the lowest place that is free while it lives (greedy by size: Pisarchyk and Lee, 2020, section 4.2).
+    /// Largest first, each at the lowest place that is free while it lives (greedy by size: Pisarchyk and
+    /// Lee, 2020, section 4.2).
     void place_blocks() {
         std::vector<Block*> order;
         for (Block& block : blocks_) order.push_back(&block);
@@ -119,7 +130,9 @@ class Planner {
             }
             block->offset = offset;
             program_.workspace = std::max(program_.workspace, offset + block->size);
-            placed.insert(std::ranges::upper_bound(placed, offset, {}, [](const Block* b) { return b->offset; }), block);
+            placed.insert(
+                std::ranges::upper_bound(placed, offset, {}, [](const Block* b) { return b->offset; }),
+                block);
         }
         for (const Block& block : blocks_)
             for (const int root : block.roots) program_.offsets[root] = block.offset;

@@ -19,7 +19,8 @@ bool Value::contiguous() const {
 }
 
 void fail_at(const Step& step, const std::string& what) {
-    throw graph::GraphError("node '" + step.node + "' (" + (step.op ? step.op->name : "fused region") + "): " + what);
+    throw graph::GraphError("node '" + step.node + "' (" + (step.op ? step.op->name : "fused region") +
+                            "): " + what);
 }
 
 void fail_at(const graph::Node& node, const std::string& what) {
@@ -29,7 +30,8 @@ void fail_at(const graph::Node& node, const std::string& what) {
 at::ScalarType scalar_type(graph::DataType type) {
     const auto found = emulator::scalar_type(type);
     if (!found)
-        throw graph::GraphError(std::string("the host emulator has no arithmetic for the type ") + graph::dtype_name(type));
+        throw graph::GraphError(std::string("the host emulator has no arithmetic for the type ") +
+                                graph::dtype_name(type));
     return *found;
 }
 
@@ -40,8 +42,9 @@ at::Tensor empty(const TensorType& type) {
 at::Tensor from_constant(const graph::Constant& value) {
     at::Tensor tensor = empty(value.type);
     if (value.data.size() != tensor.nbytes())
-        throw graph::GraphError("a constant of type " + value.type.text() + " has " + std::to_string(value.data.size()) +
-                                " bytes, not " + std::to_string(tensor.nbytes()));
+        throw graph::GraphError("a constant of type " + value.type.text() + " has " +
+                                std::to_string(value.data.size()) + " bytes, not " +
+                                std::to_string(tensor.nbytes()));
     if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), value.data.data(), tensor.nbytes());
     return tensor;
 }

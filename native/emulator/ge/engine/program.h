@@ -1,5 +1,5 @@
-// A graph ready to run: values, and steps in order. Made by lower.h from a model; planned by plan.h; run by static_run.h or
-// dynamic_run.h.
+// A graph ready to run: values, and steps in order. Made by lower.h from a model; planned by plan.h; run by
+// static_run.h or dynamic_run.h.
 #pragma once
 
 #include <memory>
@@ -20,12 +20,12 @@ enum class Place { input, constant, temporary };
 struct Value {
     TensorType type;
     Place place = Place::temporary;
-    int root = -1;                 ///< the value that owns the memory; the value's own number if it does
+    int root = -1;                      ///< the value that owns the memory; the value's own number if it does
     std::vector<int64_t> strides = {};  ///< in elements, of static values
-    int64_t offset = 0;            ///< in elements, from the root's first
-    at::Tensor constant = {};      ///< Place::constant
-    int index = -1;                ///< Place::input: the number of the input
-    std::string name = {};         ///< "node:output", for messages
+    int64_t offset = 0;                 ///< in elements, from the root's first
+    at::Tensor constant = {};           ///< Place::constant
+    int index = -1;                     ///< Place::input: the number of the input
+    std::string name = {};              ///< "node:output", for messages
 
     bool contiguous() const;  ///< static values: row-major without gaps, from the root's first element
 };
@@ -44,18 +44,19 @@ struct Program;
 
 struct Step {
     Kind kind = Kind::row;
-    std::string node;                              ///< name, for messages
-    const graph::OperatorDef* op = nullptr;        ///< null: fused
-    const emulator::Kernel* kernel = nullptr;      ///< Kind::row
-    graph::Attributes attributes;                  ///< complete
-    aclop::AttributeValues row_attributes;         ///< what the row is handed
-    std::vector<std::string> input_names;          ///< of descriptors, see graph::input_spans
-    std::vector<int> inputs;                       ///< values, -1: absent
-    std::vector<aclop::InputSpan> spans;           ///< Kind::row: the inputs of the operator among them
-    std::vector<int> outputs;                      ///< values
+    std::string node;                          ///< name, for messages
+    const graph::OperatorDef* op = nullptr;    ///< null: fused
+    const emulator::Kernel* kernel = nullptr;  ///< Kind::row
+    graph::Attributes attributes;              ///< complete
+    aclop::AttributeValues row_attributes;     ///< what the row is handed
+    std::vector<std::string> input_names;      ///< of descriptors, see graph::input_spans
+    std::vector<int> inputs;                   ///< values, -1: absent
+    std::vector<aclop::InputSpan> spans;       ///< Kind::row: the inputs of the operator among them
+    std::vector<int> outputs;                  ///< values
     std::vector<std::shared_ptr<const Program>> bodies;
-    bool writes_input = false;                     ///< output 0 is input 0, changed in place (Assign, ScatterUpdate)
-    // Kind::fused: the steps of bodies[0] refer to values of the program itself; `outputs` are those that others read.
+    bool writes_input = false;  ///< output 0 is input 0, changed in place (Assign, ScatterUpdate)
+    // Kind::fused: the steps of bodies[0] refer to values of the program itself; `outputs` are those that
+    // others read.
     std::vector<int64_t> domain;  ///< the shape that tiles cut
     std::size_t rows = 0;         ///< how many of its first dimensions they may cut
 };
@@ -69,9 +70,9 @@ struct Program {
 
     // By plan(), static programs only.
     std::vector<std::optional<std::size_t>> offsets;  ///< of temporaries that own memory, in the workspace
-    std::vector<int> result_of;                       ///< value that owns memory -> the result it is written to directly, or -1
+    std::vector<int> result_of;  ///< value that owns memory -> the result it is written to directly, or -1
     std::size_t workspace = 0;
-    std::vector<std::vector<int>> dies;               ///< values whose memory nobody reads after that step
+    std::vector<std::vector<int>> dies;  ///< values whose memory nobody reads after that step
 };
 
 /// "node 'add_3' (Add): what" as the exception that everything in the engine throws.
@@ -80,7 +81,7 @@ struct Program {
 
 /// ATen's dtype. Throws GraphError where ATen has none.
 at::ScalarType scalar_type(graph::DataType type);
-at::Tensor empty(const TensorType& type);              ///< on the host's heap; static types only
+at::Tensor empty(const TensorType& type);  ///< on the host's heap; static types only
 at::Tensor from_constant(const graph::Constant& value);
 graph::Constant to_constant(const at::Tensor& value, graph::DataType type);
 

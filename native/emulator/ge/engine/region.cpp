@@ -7,9 +7,11 @@
 namespace npu::ge {
 namespace {
 
-constexpr int64_t kTileElements = 16 * 1024;  // 64 KiB of float32: a handful of them fit the L2 cache of a core
+constexpr int64_t kTileElements =
+    16 * 1024;  // 64 KiB of float32: a handful of them fit the L2 cache of a core
 
-/// How tiles cut the domain: all dimensions before `cut` at one index, `extent` indices of `cut`, the rest whole.
+/// How tiles cut the domain: all dimensions before `cut` at one index, `extent` indices of `cut`, the rest
+/// whole.
 struct Grid {
     std::vector<int64_t> domain;
     std::size_t cut = 0;
@@ -22,7 +24,8 @@ struct Grid {
         for (std::size_t i = rows; i < domain.size(); ++i) inner *= domain[i];
         cut = rows - 1;
         while (cut > 0 && inner * domain[cut] <= kTileElements) inner *= domain[cut--];
-        extent = std::clamp<int64_t>(kTileElements / std::max<int64_t>(inner, 1), 1, std::max<int64_t>(domain[cut], 1));
+        extent = std::clamp<int64_t>(kTileElements / std::max<int64_t>(inner, 1), 1,
+                                     std::max<int64_t>(domain[cut], 1));
         ranges = (domain[cut] + extent - 1) / extent;
         tiles = ranges;
         for (std::size_t i = 0; i < cut; ++i) tiles *= domain[i];
@@ -47,14 +50,16 @@ struct Aligned {
 /// A window on a tensor outside the region, moved from tile to tile.
 class Window {
   public:
-    Window(const at::Tensor& whole, const Grid& grid, int64_t extent) : grid_(&grid), base_(whole.storage_offset()) {
+    Window(const at::Tensor& whole, const Grid& grid, int64_t extent)
+        : grid_(&grid), base_(whole.storage_offset()) {
         const Aligned aligned(whole, grid.domain.size());
         std::vector<int64_t> sizes = aligned.sizes;
         for (std::size_t i = 0; i <= grid.cut; ++i) {
             moves_ = moves_ || aligned.strides[i] != 0;
             if (sizes[i] != 1) sizes[i] = i == grid.cut ? extent : 1;
         }
-        strides_.assign(aligned.strides.begin(), aligned.strides.begin() + static_cast<int64_t>(grid.cut) + 1);
+        strides_.assign(aligned.strides.begin(),
+                        aligned.strides.begin() + static_cast<int64_t>(grid.cut) + 1);
         view_ = moves_ ? whole.as_strided(sizes, aligned.strides, base_) : whole;
     }
 
@@ -87,7 +92,8 @@ class Region {
     }
 
     void run() {
-        if (workers_.size() < static_cast<std::size_t>(at::get_num_threads())) workers_.resize(at::get_num_threads());
+        if (workers_.size() < static_cast<std::size_t>(at::get_num_threads()))
+            workers_.resize(at::get_num_threads());
         at::parallel_for(0, grid_.tiles, 1, [&](int64_t begin, int64_t end) {
             auto& worker = workers_[at::get_thread_num()];
             for (int64_t tile = begin; tile < end; ++tile) run_tile(worker, tile);
@@ -100,7 +106,8 @@ class Region {
         std::vector<aclop::RowCall> rows;
         std::vector<Window> windows;
     };
-    using Worker = std::map<int64_t, std::unique_ptr<Calls>>;  ///< by extent: the usual one, and that of the last tile
+    using Worker =
+        std::map<int64_t, std::unique_ptr<Calls>>;  ///< by extent: the usual one, and that of the last tile
 
     /// Takes the memory of inputs and outputs; one-dimensional where nothing tells the dimensions apart.
     Grid flatten(const Step& step, const std::function<at::Tensor(int)>& tensor_of) {
@@ -108,7 +115,8 @@ class Region {
         for (const auto* numbers : {&step.inputs, &step.outputs}) {
             for (const int number : *numbers) {
                 const at::Tensor tensor = tensor_of(number);
-                flat = flat && (tensor.numel() == 1 || (tensor.is_contiguous() && tensor.sizes() == at::IntArrayRef(step.domain)));
+                flat = flat && (tensor.numel() == 1 ||
+                                (tensor.is_contiguous() && tensor.sizes() == at::IntArrayRef(step.domain)));
                 outside_.emplace(number, tensor);
             }
         }
@@ -158,11 +166,14 @@ class Region {
         for (std::size_t i = 0; i < steps_.size(); ++i) {
             const Step& step = steps_[i];
             std::vector<at::Tensor> inputs;
-            for (const int input : step.inputs) inputs.push_back(input < 0 ? at::Tensor() : tensors.at(input));
+            for (const int input : step.inputs)
+                inputs.push_back(input < 0 ? at::Tensor() : tensors.at(input));
             const bool in_place = step.kernel->elementwise;
             const auto release = [&] {
                 for (const int input : step.inputs) {
-                    if (input < 0 || outside_.contains(input) || last_use_.at(input) != i || !released(tensors, input)) continue;
+                    if (input < 0 || outside_.contains(input) || last_use_.at(input) != i ||
+                        !released(tensors, input))
+                        continue;
                     const TensorType type = tile_type(input, extent);
                     idle[{type.dims, type.dtype}].push_back(std::exchange(tensors[input], {}));
                 }
@@ -183,7 +194,9 @@ class Region {
         return calls;
     }
 
-    static bool released(const std::map<int, at::Tensor>& tensors, int input) { return tensors.at(input).defined(); }
+    static bool released(const std::map<int, at::Tensor>& tensors, int input) {
+        return tensors.at(input).defined();
+    }
 
     const Program& program_;
     const std::vector<Step>& steps_;
@@ -196,7 +209,8 @@ class Region {
 
 }  // namespace
 
-std::function<void()> bind_region(const Program& program, const Step& step, const std::function<at::Tensor(int)>& tensor_of) {
+std::function<void()> bind_region(const Program& program, const Step& step,
+                                  const std::function<at::Tensor(int)>& tensor_of) {
     return [region = std::make_shared<Region>(program, step, tensor_of)] { region->run(); };
 }
 

@@ -32,8 +32,13 @@ Command named(const Step& step, Command command) {
 
 class Binder {
   public:
-    Binder(const Program& program, const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs, std::byte* workspace)
-        : program_(program), inputs_(inputs), outputs_(outputs), workspace_(workspace), roots_(program.values.size()) {}
+    Binder(const Program& program, const std::vector<at::Tensor>& inputs,
+           const std::vector<at::Tensor>& outputs, std::byte* workspace)
+        : program_(program),
+          inputs_(inputs),
+          outputs_(outputs),
+          workspace_(workspace),
+          roots_(program.values.size()) {}
 
     std::vector<Stretch> run() {
         find_staged();
@@ -95,7 +100,8 @@ class Binder {
             case Kind::loop:
                 return bind_control_flow(step);
             case Kind::fused:
-                commands().push_back(named(step, bind_region(program_, step, [this](int number) { return tensor(number); })));
+                commands().push_back(
+                    named(step, bind_region(program_, step, [this](int number) { return tensor(number); })));
                 return;
             default:
                 return bind_row(step);
@@ -107,17 +113,19 @@ class Binder {
         for (const at::Tensor& output : tensors(step.outputs)) targets.push_back({output});
         try {
             commands().push_back(
-                named(step, [call = aclop::RowCall(*step.kernel, tensors(step.inputs), step.row_attributes, targets, step.spans)] { call.run(); }));
+                named(step, [call = aclop::RowCall(*step.kernel, tensors(step.inputs), step.row_attributes,
+                                                   targets, step.spans)] { call.run(); }));
         } catch (const aclop::Refusal& refusal) {
             fail_at(step, refusal.what());
         }
     }
 
     void bind_control_flow(const Step& step) {
-        commands().push_back(named(step, [&step, inputs = tensors(step.inputs), outputs = tensors(step.outputs)] {
-            const auto results = run_control_flow(step, inputs);
-            for (std::size_t i = 0; i < outputs.size(); ++i) emulator::write(outputs[i], results.at(i));
-        }));
+        commands().push_back(
+            named(step, [&step, inputs = tensors(step.inputs), outputs = tensors(step.outputs)] {
+                const auto results = run_control_flow(step, inputs);
+                for (std::size_t i = 0; i < outputs.size(); ++i) emulator::write(outputs[i], results.at(i));
+            }));
     }
 
     void bind_collective(const Step& step) {
@@ -132,7 +140,8 @@ class Binder {
         stretches_.emplace_back();
     }
 
-    /// Copies what was not computed in place. Sources in the memory of inputs are read before any input is written over.
+    /// Copies what was not computed in place. Sources in the memory of inputs are read before any input is
+    /// written over.
     void write_results() {
         std::vector<std::pair<std::size_t, at::Tensor>> late;
         for (std::size_t i = 0; i < outputs_.size(); ++i) {
@@ -168,8 +177,8 @@ class Binder {
 
 }  // namespace
 
-std::vector<Stretch> bind(const Program& program, const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs,
-                          std::byte* workspace) {
+std::vector<Stretch> bind(const Program& program, const std::vector<at::Tensor>& inputs,
+                          const std::vector<at::Tensor>& outputs, std::byte* workspace) {
     return Binder(program, inputs, outputs, workspace).run();
 }
 

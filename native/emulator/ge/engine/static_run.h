@@ -19,9 +19,10 @@ struct Stretch {
     std::optional<Exchange> exchange;
 };
 
-/// `workspace`: program.workspace bytes. `inputs` and `outputs` are tensors on the caller's memory; an output may be the memory of
-/// an input: it is written when nothing reads that input any more. The program must outlive the result.
-std::vector<Stretch> bind(const Program& program, const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs,
-                          std::byte* workspace);
+/// `workspace`: program.workspace bytes. `inputs` and `outputs` are tensors on the caller's memory; an output
+/// may be the memory of an input: it is written when nothing reads that input any more. The program must
+/// outlive the result.
+std::vector<Stretch> bind(const Program& program, const std::vector<at::Tensor>& inputs,
+                          const std::vector<at::Tensor>& outputs, std::byte* workspace);
 
 }  // namespace npu::ge

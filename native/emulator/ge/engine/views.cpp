@@ -17,7 +17,8 @@ std::vector<int64_t> numbers(const at::Tensor& tensor) {
 }
 
 /// A list from the attribute of the D form, or from input `position`.
-std::vector<int64_t> list(const Step& step, const Tensors& inputs, std::size_t position, const char* attribute) {
+std::vector<int64_t> list(const Step& step, const Tensors& inputs, std::size_t position,
+                          const char* attribute) {
     if (inputs.size() > position && inputs[position].defined()) return numbers(inputs[position]);
     return std::get<std::vector<int64_t>>(step.attributes.at(attribute));
 }
@@ -40,7 +41,8 @@ std::optional<Tensors> broadcast(const Step&, const Tensors& inputs, const Types
 std::optional<Tensors> slice(const Step& step, const Tensors& inputs, const Types& types) {
     const auto begin = list(step, inputs, 1, "offsets");
     at::Tensor view = inputs[0];
-    for (std::size_t i = 0; i < begin.size(); ++i) view = view.narrow(static_cast<int64_t>(i), begin[i], types[0].type.dims[i]);
+    for (std::size_t i = 0; i < begin.size(); ++i)
+        view = view.narrow(static_cast<int64_t>(i), begin[i], types[0].type.dims[i]);
     return Tensors{view};
 }
 
@@ -79,8 +81,8 @@ const std::map<std::string_view, Rule>& rules() {
         {"BroadcastToD", broadcast},
         {"Slice", slice},
         {"SliceD", slice},
-        {"SplitV",
-         [](const Step&, const Tensors& x, const Types& types) { return split(x[0], wrapped(numbers(x[2]).at(0), x[0]), types); }},
+        {"SplitV", [](const Step&, const Tensors& x,
+                      const Types& types) { return split(x[0], wrapped(numbers(x[2]).at(0), x[0]), types); }},
         {"SplitVD",
          [](const Step& step, const Tensors& x, const Types& types) {
              return split(x[0], wrapped(attribute(step, "split_dim"), x[0]), types);
