@@ -21,6 +21,7 @@ void bind_memory(py::module_& module);
 void bind_array(py::module_& module);
 void bind_operators(py::module_& module);
 void bind_communicator(py::module_& module);
+void bind_graph_session(py::module_& module);
 void bind_graph(py::module_& module);  // the submodule graph: links to nothing of CANN
 
 /// Destroys what waits for a device when it ends. Python lets go of objects with the GIL held, and the work

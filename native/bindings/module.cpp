@@ -11,5 +11,6 @@ PYBIND11_MODULE(_cann, module) {
     bind_array(module);
     bind_operators(module);
     bind_communicator(module);
+    bind_graph_session(module);
     bind_graph(module);
 }

@@ -37,11 +37,12 @@ Part part_from(const std::string& name) {
     static constexpr std::pair<const char*, Part> parts[] = {{"runtime", Part::runtime},
                                                              {"hccl", Part::hccl},
                                                              {"aclnn", Part::aclnn},
-                                                             {"operators", Part::operators}};
+                                                             {"operators", Part::operators},
+                                                             {"graph", Part::graph}};
     for (const auto& [known, part] : parts)
         if (name == known) return part;
     throw std::invalid_argument("\"" + name +
-                                "\" is no part of CANN; there are runtime, hccl, aclnn, operators");
+                                "\" is no part of CANN; there are runtime, hccl, aclnn, operators, graph");
 }
 
 void bind_loader(py::module_& module) {

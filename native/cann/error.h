@@ -10,13 +10,14 @@
 
 namespace npu::cann {
 
-/// Whose codes: aclError (aclnn's statuses are among its names as far as the headers have them) or
-/// HcclResult.
-enum class Family { acl, hccl };
+/// Whose codes: aclError (aclnn's statuses are among its names as far as the headers have them), HcclResult,
+/// or the graph engine's graphStatus.
+enum class Family { acl, hccl, graph };
 
 class Error : public std::runtime_error {
   public:
-    /// Reads aclGetRecentErrMsg of the calling thread: construct it where the call failed.
+    /// Reads aclGetRecentErrMsg of the calling thread, or the graph engine's last message: construct it where
+    /// the call failed.
     Error(Family family, int64_t code, std::string_view call, std::string_view doing);
 
     Family family() const { return family_; }

@@ -1,5 +1,7 @@
 #include "cann/graph_session.h"
 
+#include <algorithm>
+
 #include "cann/api.h"
 
 namespace npu::cann {
@@ -36,6 +38,10 @@ std::vector<Port> ports(aclmdlDesc* desc, const Side& side) {
     return all;
 }
 
+bool dynamic(const Port& port) {
+    return std::ranges::any_of(port.shape, [](int64_t extent) { return extent < 0; });
+}
+
 // A list of buffers as aclmdl takes it. Destroying a dataset leaves its data buffers, so they are kept here
 // too.
 class Dataset {
@@ -56,15 +62,25 @@ class Dataset {
         if (data == nullptr) throw std::bad_alloc();
         buffers_.push_back(data);
         api::call(api::aclmdlAddDatasetBuffer, "listing the buffers of a model's run", handle_, data);
-        if (buffer.shape.empty()) return;
-        aclTensorDesc* desc = api::aclCreateTensorDesc(type, static_cast<int>(buffer.shape.size()),
-                                                       buffer.shape.data(), ACL_FORMAT_ND);
+        if (!buffer.shape) return;
+        aclTensorDesc* desc = api::aclCreateTensorDesc(type, static_cast<int>(buffer.shape->size()),
+                                                       buffer.shape->data(), ACL_FORMAT_ND);
         if (desc == nullptr) throw std::bad_alloc();
         descs_.push_back(desc);
         api::call(api::aclmdlSetDatasetTensorDesc, "telling the shape of a model's input", handle_, desc,
                   buffers_.size() - 1);
     }
     aclmdlDataset* handle() const { return handle_; }
+
+    /// The shape that a run gave to a buffer.
+    std::vector<int64_t> shape(std::size_t index) const {
+        aclTensorDesc* desc = api::aclmdlGetDatasetTensorDesc(handle_, index);
+        if (desc == nullptr) return {};
+        std::vector<int64_t> dims(api::aclGetTensorDescNumDims(desc));
+        for (std::size_t i = 0; i < dims.size(); ++i)
+            api::call(api::aclGetTensorDescDimV2, "asking for the shape of a model's output", desc, i, &dims[i]);
+        return dims;
+    }
 
   private:
     aclmdlDataset* handle_;
@@ -78,7 +94,7 @@ void fill(Dataset& dataset, std::span<const Buffer> buffers, const std::vector<P
         throw std::invalid_argument("the model has " + std::to_string(ports.size()) + " " + what + "s, and " +
                                     std::to_string(buffers.size()) + " buffers were given");
     for (std::size_t i = 0; i < ports.size(); ++i) {
-        if (buffers[i].shape.empty() && buffers[i].bytes < ports[i].bytes)
+        if (!buffers[i].shape && buffers[i].bytes < ports[i].bytes)
             throw std::invalid_argument(std::string(what) + " " + std::to_string(i) + " (" + ports[i].name +
                                         ") needs " + std::to_string(ports[i].bytes) +
                                         " bytes, its buffer has " + std::to_string(buffers[i].bytes));
@@ -138,21 +154,37 @@ GraphSession::~GraphSession() {
 }
 
 void GraphSession::close() {
+    std::lock_guard lock(mutex_);
     if (closed()) return;
     DeviceGuard guard(device_);
     const std::unique_ptr<Model> model = std::move(model_);
     api::call(api::aclmdlUnload, "unloading a model", model->id);
 }
 
-void GraphSession::run(std::span<const Buffer> inputs, std::span<const Buffer> outputs,
-                       const Stream& stream) const {
+std::vector<std::vector<int64_t>> GraphSession::run(std::span<const Buffer> inputs,
+                                                    std::span<const Buffer> outputs,
+                                                    const std::shared_ptr<Stream>& stream) {
+    std::lock_guard lock(mutex_);
     if (closed()) throw ClosedError("the graph session is closed; load the model again");
+    if (stream->device() != device_)
+        throw std::invalid_argument("the model is loaded on npu:" + std::to_string(device_) +
+                                    ", the stream is on npu:" + std::to_string(stream->device()));
     DeviceGuard guard(device_);
+    if (last_ && last_ != stream && !last_->closed()) {
+        if (!handover_) handover_ = std::make_unique<Event>(device_, false);
+        last_->record(*handover_);
+        stream->wait(*handover_);
+    }
     Dataset in, out;
     fill(in, inputs, inputs_, "input");
     fill(out, outputs, outputs_, "output");
     api::call(api::aclmdlExecuteAsync, "running a model", model_->id,
-              static_cast<const aclmdlDataset*>(in.handle()), out.handle(), stream.handle());
+              static_cast<const aclmdlDataset*>(in.handle()), out.handle(), stream->handle());
+    last_ = stream;
+    std::vector<std::vector<int64_t>> shapes(outputs_.size());
+    for (std::size_t i = 0; i < outputs_.size(); ++i)
+        if (dynamic(outputs_[i])) shapes[i] = out.shape(i);
+    return shapes;
 }
 
 }  // namespace npu::cann

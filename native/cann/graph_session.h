@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,7 +28,8 @@ struct Port {
 struct Buffer {
     void* address;
     std::size_t bytes;
-    std::vector<int64_t> shape;  ///< for a dynamic input its shape in this run; empty: as the port says
+    /// In this run, where the port's is dynamic; nothing: as the port says.
+    std::optional<std::vector<int64_t>> shape = {};
 };
 
 class GraphSession {
@@ -46,9 +48,11 @@ class GraphSession {
     void close();
 
     /// Puts a run on the stream. Buffers in the order of the ports; they must live until it is done. Runs of
-    /// one session share its work area, so they go to one stream or wait for each other. Throws
-    /// std::invalid_argument (count or size of a buffer), Error.
-    void run(std::span<const Buffer> inputs, std::span<const Buffer> outputs, const Stream& stream) const;
+    /// one session share its work area: one on another stream waits for the last. Thread-safe. Answers the
+    /// shapes of dynamic outputs in this run (empty lists for others). Throws std::invalid_argument (count or
+    /// size of a buffer), Error.
+    std::vector<std::vector<int64_t>> run(std::span<const Buffer> inputs, std::span<const Buffer> outputs,
+                                          const std::shared_ptr<Stream>& stream);
 
   private:
     struct Model;
@@ -57,6 +61,9 @@ class GraphSession {
     int device_;
     std::unique_ptr<Model> model_;
     std::vector<Port> inputs_, outputs_;
+    std::mutex mutex_;
+    std::shared_ptr<Stream> last_;  ///< where the last run went
+    std::unique_ptr<Event> handover_;
 };
 
 }  // namespace npu::cann

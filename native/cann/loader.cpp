@@ -28,11 +28,15 @@ constexpr const char* kOperators[] = {
     "libaclnn_ops_train.so",   "libaclnn_rand.so", "libaclnn_fft.so",  "libaclnn_sparse.so",
 };
 
+// Building models; the error message's home differs between versions.
+constexpr const char* kGraph[] = {"libgraph_base.so", "libgraph.so", "libge_compiler.so", "libge_runner_v2.so",
+                                  "libge_runner.so"};
+
 constexpr auto kParts = static_cast<std::size_t>(Part::count);
 
 std::span<const char* const> sonames(Part part) {
     static constexpr std::array<std::span<const char* const>, kParts> table{kRuntime, kHccl, kAclnn,
-                                                                            kOperators};
+                                                                            kOperators, kGraph};
     return table[static_cast<std::size_t>(part)];
 }
 

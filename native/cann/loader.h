@@ -15,7 +15,7 @@
 namespace npu::cann {
 
 /// Where a function belongs. Each part is one library or several that CANN has split it into over time.
-enum class Part { runtime, hccl, aclnn, operators, count };
+enum class Part { runtime, hccl, aclnn, operators, graph, count };
 
 /// Where a function came from.
 struct Origin {

@@ -1,6 +1,6 @@
 """native/bindings: CANN as native/cann wraps it. What to use is npu_common.runtime and npu_common.collectives."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from npu_common.runtime.memory import PoolStats
@@ -211,6 +211,29 @@ class Communicator:
         self, messages: Sequence[tuple[bool, int, int, int, int]], s: Stream, /
     ) -> None: ...
     def barrier(self, s: Stream, /) -> None: ...
+
+class GraphSession:
+    @staticmethod
+    def load(model: bytes, stream: Stream) -> GraphSession: ...
+    @property
+    def device(self) -> int: ...
+    # name, aclDataType, shape (-1: dynamic)
+    @property
+    def inputs(self) -> list[tuple[str, int, tuple[int, ...]]]: ...
+    @property
+    def outputs(self) -> list[tuple[str, int, tuple[int, ...]]]: ...
+    @property
+    def closed(self) -> bool: ...
+    def close(self) -> None: ...
+    # the shapes of dynamic outputs in this run, empty lists for others
+    def run(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], stream: Stream
+    ) -> list[list[int]]: ...
+
+def build_model(
+    graph: bytes, name: str, options: Mapping[str, str] = ..., autofuse_flags: str | None = None
+) -> bytes: ...
+def finish_building() -> None: ...
 
 class graph:
     """CANN's operator catalogue and shape inference; npu_common.graph.language is its typed face."""
