@@ -9,7 +9,7 @@ import sys
 
 from benchmarks.pair import measure
 
-MODULES = ["eager_op", "train_step", "bindings", "collectives"]
+MODULES = ["eager_op", "train_step", "bindings", "graph", "collectives"]
 
 
 def main(names: list[str]) -> int:
