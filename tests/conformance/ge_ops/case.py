@@ -56,12 +56,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Op:
-    """A line of a table. `loose`: a factor on the tolerance, for long sums and approximations."""
+    """A line of a table. `loose`: a factor on the tolerance, for long sums and approximations. `compiled`: only ge and
+    afir, because the operator writes to an input or its aclnn function is not in the emulator."""
 
     type: str
     types: str
     cases: Sequence[Case]
     loose: float = 1.0
+    compiled: bool = False
 
 
 def values(x: X, type: str, random: np.random.Generator) -> Array:

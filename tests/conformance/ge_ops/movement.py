@@ -9,9 +9,9 @@ from tests.conformance.ge_ops.case import ANY, NUMBERS, SHAPES, Case, Op, X
 INDEX = "i8"
 
 
-def op(type, types, *rows, loose=1.0):
+def op(type, types, *rows, loose=1.0, compiled=False):
     """Rows: (inputs, reference) or (inputs, reference, attributes) or (.., outputs)."""
-    return Op(type, types, [Case(*row) for row in rows], loose)
+    return Op(type, types, [Case(*row) for row in rows], loose, compiled)
 
 
 def ids(bound, *shape, type=INDEX):
@@ -132,7 +132,7 @@ INDEX_OPS = [
        ([X((2, 4)), ids(4, 2, 3), X((2, 3))], lambda x, i, u: put_along(x, i, u, 1, lambda a, b: a + b), {"axis": 1, "reduction": "add"}), loose=4),
     op("OneHot", "i4 i8", *(([ids(5, *s, type=None), np.array(5, np.int32), lambda t: np.array(3, np.float32), lambda t: np.array(-1, np.float32)],
        lambda i, a=a: one_hot(i, 5, 3.0, -1.0, a), {"axis": a}) for s, a in (((3,), -1), ((2, 3), 0), ((2, 3), 1), ((), -1), ((0,), -1)))),
-    op("ScatterNdUpdate", "f4 f2 b2 i4 i8", ([X((4, 3)), np.array([[0], [2]]), X((2, 3))], lambda x, u: put_nd(x, np.array([[0], [2]]), u)), ([X((4, 3)), np.array([[0, 1], [2, 2]]), X((2,))], lambda x, u: put_nd(x, np.array([[0, 1], [2, 2]]), u))),
+    op("ScatterNdUpdate", "f4 f2 b2 i4 i8", ([X((4, 3)), np.array([[0], [2]]), X((2, 3))], lambda x, u: put_nd(x, np.array([[0], [2]]), u)), ([X((4, 3)), np.array([[0, 1], [2, 2]]), X((2,))], lambda x, u: put_nd(x, np.array([[0, 1], [2, 2]]), u)), compiled=True),
     op("TensorScatterUpdate", ANY, ([X((4, 3)), np.array([[0], [2]]), X((2, 3))], lambda x, u: put_nd(x, np.array([[0], [2]]), u)), ([X((5,)), np.array([[4], [1]]), X((2,))], lambda x, u: put_nd(x, np.array([[4], [1]]), u))),
     op("MaskedScatter", ANY, *(([X(s), X(s, "any", "b1"), X(s)], masked_scatter) for s in ((5,), (2, 3), (1, 4)))),
     op("EmbeddingDenseGrad", "f4", ([X((4, 3)), ids(5, 4)], lambda g, i: put_along(np.zeros((5, 3)), np.repeat(i[:, None], 3, 1), g, 0, lambda a, b: a + b), {"num_weights": 5}),
@@ -144,7 +144,7 @@ MADE = [
     op("Range", "f4 i4 i8", ([lambda t: np.array(1, t), lambda t: np.array(8, t), lambda t: np.array(2, t)], lambda: np.arange(1, 8, 2)), ([lambda t: np.array(5, t), lambda t: np.array(0, t), lambda t: np.array(-1, t)], lambda: np.arange(5, 0, -1))),
     op("LinSpace", "f4", *(([np.array(0, np.float32), np.array(3, np.float32), np.array([n], np.int32)], lambda n=n: np.linspace(0, 3, n)) for n in (4, 1, 7))),
     op("Eye", "f4", *(([], lambda n=n, m=m: np.eye(n, m), {"num_rows": n, "num_columns": m, "dtype": 0}) for n, m in ((3, 3), (2, 4), (4, 1)))),
-    op("Assign", NUMBERS, *(([X(s), X(s)], lambda r, v: v) for s in SHAPES[1:4])),
+    op("Assign", NUMBERS, *(([X(s), X(s)], lambda r, v: v) for s in SHAPES[1:4]), compiled=True),
 ]  # fmt: skip
 
 OPS = [*VIEW_OPS, *JOIN_OPS, *INDEX_OPS, *MADE]

@@ -168,7 +168,7 @@ NARY = [
     several("Lerp", FLOATS, lambda a, b, w: a + w * (b - a), [[X(s), X(s), X(s, "weights")] for s in SHAPES]),
     several("MaskedFill", "f4 f2 b2 i4 i8 b1", lambda x, m, v: np.where(m, v, x), [[X(s), X(s, *CONDITION), X(())] for s in SHAPES[1:]] + [[X((2, 3, 4)), X((3, 1), *CONDITION), X(())]]),
     several("BiasAdd", "f4 f2 b2 i4", lambda x, b: x + b, [[X((2, 3)), X((3,))], [X((2, 4, 5, 3)), X((3,))], [X((0, 3)), X((3,))]]),
-    several("BiasAdd", "f4", lambda x, b: x + b[:, None, None], [[X((2, 3, 4, 5)), X((3,))]], data_format="NCHW"),
+    Op("BiasAdd", "f4", [Case([X((2, 3, 4, 5)), X((3,))], lambda x, b: x + b[:, None, None], {"data_format": "NCHW"})], compiled=True),
     several("SigmoidCrossEntropyWithLogits", FLOATS, lambda x, t: np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x))),
             [[X(s), X(s, "weights")] for s in SHAPES]),
 ]  # fmt: skip

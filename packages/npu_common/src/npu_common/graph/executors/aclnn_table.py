@@ -92,7 +92,10 @@ LINES: dict[str, tuple[str, ...]] = {
     "AddV2": ("aclnnAdd(x1, x2, 1, =y)",),
     "Sub": ("aclnnSub(x1, x2, 1, =y)",),
     "Axpy": ("aclnnAdd(x1, x2, .alpha, =y)",),
-    "BiasAdd": ("aclnnBiasAdd(x, bias, .data_format, =y)",),
+    "BiasAdd": (
+        "aclnnAdd(x, bias, 1, =y) where data_format=NHWC",
+        "aclnnBiasAdd(x, bias, .data_format, =y)",
+    ),
     "AddN": ("aclnnAddN(x, =y) ~N",),
     "Addcmul": ("aclnnAddcmul(input_data, x1, x2, value, =y)",),
     "Addcdiv": ("aclnnAddcdiv(input_data, x1, x2, value, =y)",),
@@ -195,7 +198,8 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     # Creation.
     "Fill": ("aclnnInplaceFillTensor(=y, value) ~dims",),
-    "Range": ("aclnnRange(start, limit, delta, =y)",),
+    # aclnnRange would include the limit.
+    "Range": ("aclnnArange(start, limit, delta, =y)",),
     "LinSpace": ("aclnnLinspace(start, stop, num[0], =output)",),
     "Eye": ("aclnnEye(.num_rows, .num_columns, =y) ~dtype",),
     # Products. cubeMathType 0: keep the inputs' precision.
