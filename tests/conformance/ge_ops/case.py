@@ -83,6 +83,8 @@ def _domain(name: str, shape: tuple[int, ...], dtype: np.dtype[Any], random: np.
         low = {"positive": 1, "nonzero": 1, "large": 2, "bits": 0}.get(name, -9 if dtype.kind == "i" else 0)
         made = random.integers(low, 10, shape)
         return made * random.choice([-1, 1], shape) if name == "nonzero" and dtype.kind == "i" else made
+    if name == "special":
+        return np.resize([0.0, -0.0, 1.0, -1.0, 0.5, -2.0, np.inf, -np.inf, np.nan], shape)
     return {
         "any": lambda: random.standard_normal(shape) * 2,
         "small": lambda: random.standard_normal(shape) * 0.5,
@@ -123,9 +125,7 @@ def unary(
     loose: float = 1.0,
     **attributes: Any,
 ) -> Op:
-    return Op(
-        type, types, [Case([X(shape, domain)], reference, attributes) for shape in SHAPES], loose
-    )
+    return Op(type, types, [Case([X(shape, domain)], reference, attributes) for shape in SHAPES], loose)
 
 
 def binary(

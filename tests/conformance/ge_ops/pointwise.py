@@ -7,7 +7,17 @@ import math
 import numpy as np
 
 from tests.conformance.ge_ops.case import (
-    ANY, FLOATS, NUMBERS, PAIRS, SHAPES, Case, Op, X, binary, same_shape, unary,
+    ANY,
+    FLOATS,
+    NUMBERS,
+    PAIRS,
+    SHAPES,
+    Case,
+    Op,
+    X,
+    binary,
+    same_shape,
+    unary,
 )  # fmt: skip
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
@@ -46,7 +56,7 @@ def erfinv(y):
 
 
 def xlogy(x, y):
-    return np.where(x == 0, 0, x * np.log(y))
+    return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
 
 
 UNARY = [
@@ -54,7 +64,7 @@ UNARY = [
     unary("Neg", np.negative, NUMBERS),
     unary("Sign", np.sign, "f4 f2 b2 i4 i8"),
     unary("Sqrt", np.sqrt, domain="positive"),
-    unary("Rsqrt", lambda x: x**-0.5, domain="positive"),
+    unary("Rsqrt", lambda x: 1 / np.sqrt(x), domain="positive"),
     unary("Reciprocal", lambda x: 1 / x, domain="nonzero"),
     unary("Square", np.square, NUMBERS),
     unary("Exp", np.exp),
@@ -157,21 +167,70 @@ def three(first, second, third):
 
 CONDITION = ("any", "b1")
 NARY = [
-    several("SelectV2", ANY, np.where, [[X(c, *CONDITION), X(a), X(b)] for c, (a, b) in
-                                        zip(((), (3,), (3,), (2, 1), (2, 3, 1), (1, 1), (1,), (4, 5), (2, 3), (2,)), PAIRS)]),
+    several(
+        "SelectV2",
+        ANY,
+        np.where,
+        [
+            [X(c, *CONDITION), X(a), X(b)]
+            for c, (a, b) in zip(
+                ((), (3,), (3,), (2, 1), (2, 3, 1), (1, 1), (1,), (4, 5), (2, 3), (2,)), PAIRS, strict=True
+            )
+        ],
+    ),
     several("Select", ANY, np.where, [[X(s, *CONDITION), X(s), X(s)] for s in SHAPES]),
-    several("ClipByValue", NUMBERS, lambda x, a, b: np.minimum(np.maximum(x, a), b), [[X(s), X(()), X((), "positive")] for s in SHAPES]),
-    several("ClipByValueV2", NUMBERS, lambda x, a, b: np.minimum(np.maximum(x, a), b), [[X(s), X(()), X((), "positive")] for s in SHAPES]),
+    several(
+        "ClipByValue",
+        NUMBERS,
+        lambda x, a, b: np.minimum(np.maximum(x, a), b),
+        [[X(s), X(()), X((), "positive")] for s in SHAPES],
+    ),
+    several(
+        "ClipByValueV2",
+        NUMBERS,
+        lambda x, a, b: np.minimum(np.maximum(x, a), b),
+        [[X(s), X(()), X((), "positive")] for s in SHAPES],
+    ),
     several("AddN", NUMBERS, lambda xs: sum(xs[1:], xs[0]), [[[X(s)] * 3] for s in SHAPES], N=3),
-    several("Addcmul", "f4 f2 b2 i4", lambda x, a, b: x + 2 * a * b, [[X(a), X(b), X(a), lambda t: np.array(2, t)] for a, b in PAIRS if len(a) >= len(b)][1:]),
-    several("Addcdiv", FLOATS, lambda x, a, b: x + 2 * a / b, [[X(a), X(b), X(a, "nonzero"), lambda t: np.array(2, t)] for a, b in PAIRS if len(a) >= len(b)][1:]),
+    several(
+        "Addcmul",
+        "f4 f2 b2 i4",
+        lambda x, a, b: x + 2 * a * b,
+        [[X(a), X(b), X(a), lambda t: np.array(2, t)] for a, b in PAIRS if len(a) >= len(b)][1:],
+    ),
+    several(
+        "Addcdiv",
+        FLOATS,
+        lambda x, a, b: x + 2 * a / b,
+        [[X(a), X(b), X(a, "nonzero"), lambda t: np.array(2, t)] for a, b in PAIRS if len(a) >= len(b)][1:],
+    ),
     several("Lerp", FLOATS, lambda a, b, w: a + w * (b - a), [[X(s), X(s), X(s, "weights")] for s in SHAPES]),
-    several("MaskedFill", "f4 f2 b2 i4 i8 b1", lambda x, m, v: np.where(m, v, x), [[X(s), X(s, *CONDITION), X(())] for s in SHAPES[1:]] + [[X((2, 3, 4)), X((3, 1), *CONDITION), X(())]]),
-    several("BiasAdd", "f4 f2 b2 i4", lambda x, b: x + b, [[X((2, 3)), X((3,))], [X((2, 4, 5, 3)), X((3,))], [X((0, 3)), X((3,))]]),
-    Op("BiasAdd", "f4", [Case([X((2, 3, 4, 5)), X((3,))], lambda x, b: x + b[:, None, None], {"data_format": "NCHW"})], compiled=True),
-    several("SigmoidCrossEntropyWithLogits", FLOATS, lambda x, t: np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x))),
-            [[X(s), X(s, "weights")] for s in SHAPES]),
-]  # fmt: skip
+    several(
+        "MaskedFill",
+        "f4 f2 b2 i4 i8 b1",
+        lambda x, m, v: np.where(m, v, x),
+        [[X(s), X(s, *CONDITION), X(())] for s in SHAPES[1:]]
+        + [[X((2, 3, 4)), X((3, 1), *CONDITION), X(())]],
+    ),
+    several(
+        "BiasAdd",
+        "f4 f2 b2 i4",
+        lambda x, b: x + b,
+        [[X((2, 3)), X((3,))], [X((2, 4, 5, 3)), X((3,))], [X((0, 3)), X((3,))]],
+    ),
+    Op(
+        "BiasAdd",
+        "f4",
+        [Case([X((2, 3, 4, 5)), X((3,))], lambda x, b: x + b[:, None, None], {"data_format": "NCHW"})],
+        compiled=True,
+    ),
+    several(
+        "SigmoidCrossEntropyWithLogits",
+        FLOATS,
+        lambda x, t: np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x))),
+        [[X(s), X(s, "weights")] for s in SHAPES],
+    ),
+]
 
 GRADIENTS = [
     same_shape("ReluGrad", lambda g, x: g * (x > 0)),
@@ -184,4 +243,21 @@ GRADIENTS = [
     same_shape("EluGrad", lambda g, y: np.where(y > 0, g, g * (y + 1))),
 ]
 
-OPS: list[Op] = [*UNARY, *BINARY, *NARY, *GRADIENTS]
+# Not asked about NaN and infinities: Cast (to integers anything goes), Erfinv (the reference iterates), Sign (torch's of
+# NaN is 0), GeluV2 (CPU torch 2.13 answers NaN for infinity where it computes vectors, infinity where it does not).
+FINITE = ("Cast", "Erfinv", "Sign", "GeluV2")
+
+
+def special(op: Op) -> Op:
+    """The operator on NaN, infinities and zeros of both signs."""
+    case = op.cases[0]
+    shapes = ((9,),) if len(case.inputs) == 1 else ((9, 1), (1, 9))
+    inputs = [X(shape, "special") for shape in shapes]
+    return Op(op.type, "f4 b2", [Case(inputs, case.reference, case.attributes)], op.loose)
+
+
+SPECIAL = [
+    special(op) for op in (*UNARY, *BINARY) if {"f4", "b2"} <= set(op.types.split()) and op.type not in FINITE
+]
+
+OPS: list[Op] = [*SPECIAL, *UNARY, *BINARY, *NARY, *GRADIENTS]

@@ -13,10 +13,14 @@ def reduction(type, reference, types=NUMBERS, axes=AXES, domain="any", loose=4.0
     cases = []
     for shape, over in axes:
         for keep in (False, True):
+
             def expected(x, over=over, keep=keep):
                 return reference(x, axis=tuple(over), keepdims=keep)
+
             attributes = {"keep_dims": keep} | ({"axes": over} if as_attribute else {})
-            cases.append(Case([X(shape, domain)] if as_attribute else [X(shape, domain), over], expected, attributes))
+            cases.append(
+                Case([X(shape, domain)] if as_attribute else [X(shape, domain), over], expected, attributes)
+            )
     return Op(type, types, cases, loose)  # fmt: skip
 
 
@@ -52,7 +56,6 @@ def log_sum_exp(x, axis, keepdims):
     return np.log(np.exp(x).sum(axis=axis, keepdims=keepdims))
 
 
-
 def running(function, index):
     def reference(x, axis):
         best = function.accumulate(x, axis=axis)
@@ -86,7 +89,12 @@ OPS = [
     reduction("ReduceMean", np.mean, FLOATS),
     reduction("ReduceMax", np.max),
     reduction("ReduceMin", np.min),
-    reduction("ReduceProd", lambda x, axis, keepdims: np.prod(x, axis=axis[0], keepdims=keepdims), "f4 f2 b2", [*ONE, ((2, 0, 3), [1])]),
+    reduction(
+        "ReduceProd",
+        lambda x, axis, keepdims: np.prod(x, axis=axis[0], keepdims=keepdims),
+        "f4 f2 b2",
+        [*ONE, ((2, 0, 3), [1])],
+    ),
     reduction("ReduceAll", np.all, "b1", WITH_EMPTY),
     reduction("ReduceAny", np.any, "b1", WITH_EMPTY),
     reduction("ReduceLogSumExp", log_sum_exp, FLOATS),
@@ -97,19 +105,79 @@ OPS = [
     by_input("ArgMaxV2", lambda x, a: x.argmax(a), "f4 f2 b2 i4 i8", "distinct", dtype="int64"),
     by_input("ArgMaxV2", lambda x, a: x.argmax(a).astype(np.int32), "f4", "distinct", dtype="int32"),
     by_input("ArgMin", lambda x, a: x.argmin(a), "f4 f2 b2 i4 i8", "distinct", dtype="int64"),
-    along("ArgMaxD", lambda x, a: x.argmax(a), "f4 f2", "distinct", name="dimension", listed=False, dtype="int64"),
-    along("ArgMinD", lambda x, a: x.argmin(a), "f4 f2", "distinct", name="dimension", listed=False, dtype="int64"),
+    along(
+        "ArgMaxD",
+        lambda x, a: x.argmax(a),
+        "f4 f2",
+        "distinct",
+        name="dimension",
+        listed=False,
+        dtype="int64",
+    ),
+    along(
+        "ArgMinD",
+        lambda x, a: x.argmin(a),
+        "f4 f2",
+        "distinct",
+        name="dimension",
+        listed=False,
+        dtype="int64",
+    ),
     by_input("Cumsum", lambda x, a: x.cumsum(a, dtype=x.dtype), NUMBERS, loose=8),
     by_input("Cumprod", lambda x, a: x.cumprod(a, dtype=x.dtype), FLOATS, loose=8),
     along("Cummax", running(np.maximum, np.int32), "f4 f2 b2 i4 i8", "distinct", name="dim", listed=False),
     along("Cummin", running(np.minimum, np.int32), "f4 f2 b2 i4 i8", "distinct", name="axis", listed=False),
-    Op("TopKV2", "f4 f2 b2 i4 i8", [Case([X(s, "distinct"), np.array([k], np.int32)], lambda x, a=a, k=k, big=big: topk(k, big)(x, a), {"dim": a, "largest": big})
-        for s, a, k in (((7,), 0, 3), ((2, 5), -1, 2), ((4, 3), 0, 4), ((2, 1), 1, 1)) for big in (True, False)]),
-    Op("TopK", "f4 i4", [Case([X(s, "distinct"), np.array([k], np.int32)], lambda x, k=k: topk(k)(x, -1), {}) for s, k in (((7,), 3), ((2, 5), 2))]),
+    Op(
+        "TopKV2",
+        "f4 f2 b2 i4 i8",
+        [
+            Case(
+                [X(s, "distinct"), np.array([k], np.int32)],
+                lambda x, a=a, k=k, big=big: topk(k, big)(x, a),
+                {"dim": a, "largest": big},
+            )
+            for s, a, k in (((7,), 0, 3), ((2, 5), -1, 2), ((4, 3), 0, 4), ((2, 1), 1, 1))
+            for big in (True, False)
+        ],
+    ),
+    Op(
+        "TopK",
+        "f4 i4",
+        [
+            Case([X(s, "distinct"), np.array([k], np.int32)], lambda x, k=k: topk(k)(x, -1), {})
+            for s, k in (((7,), 3), ((2, 5), 2))
+        ],
+    ),
     along("Sort", sort, "f4 f2 b2 i4 i8", "distinct", listed=False),
-    along("Sort", lambda x, a: sort(x, a, True), "f4 i4", "distinct", listed=False, descending=True, stable=True),
+    along(
+        "Sort", lambda x, a: sort(x, a, True), "f4 i4", "distinct", listed=False, descending=True, stable=True
+    ),
     along("SoftmaxV2", softmax, FLOATS, name="axes"),
     along("LogSoftmaxV2", log_softmax, FLOATS, name="axes", loose=2),
-    Op("SoftmaxGrad", FLOATS, [Case([X(s, "weights"), X(s)], lambda y, g, a=a: (g - (g * y).sum(a, keepdims=True)) * y, {"axes": [a]}) for s, a in AXIS], 4),
-    Op("LogSoftmaxGrad", FLOATS, [Case([X(s), X(s, "small")], lambda g, y, a=a: g - np.exp(y) * g.sum(a, keepdims=True), {"axis": [a]}) for s, a in AXIS], 4),
-]  # fmt: skip
+    Op(
+        "SoftmaxGrad",
+        FLOATS,
+        [
+            Case(
+                [X(s, "weights"), X(s)],
+                lambda y, g, a=a: (g - (g * y).sum(a, keepdims=True)) * y,
+                {"axes": [a]},
+            )
+            for s, a in AXIS
+        ],
+        4,
+    ),
+    Op(
+        "LogSoftmaxGrad",
+        FLOATS,
+        [
+            Case(
+                [X(s), X(s, "small")],
+                lambda g, y, a=a: g - np.exp(y) * g.sum(a, keepdims=True),
+                {"axis": [a]},
+            )
+            for s, a in AXIS
+        ],
+        4,
+    ),
+]

@@ -69,7 +69,11 @@ def test_the_stubs_have_what_the_module_has() -> None:
         elif isinstance(node, ast.ClassDef):
             stated |= {
                 node.name,
-                *(f"{node.name}.{m.name}" for m in node.body if isinstance(m, (ast.FunctionDef, ast.ClassDef))),
+                *(
+                    f"{node.name}.{m.name}"
+                    for m in node.body
+                    if isinstance(m, (ast.FunctionDef, ast.ClassDef))
+                ),
             }
     found = {name for name in vars(_cann) if not name.startswith("_")}
     for name in list(found):

@@ -166,7 +166,9 @@ def _check_nothing_is_dropped(line: Line, node: Node, language: GraphLanguage) -
             raise DoesNotFit(f"it knows no {name}={given!r}")
     for name, wanted in line.where.items():
         if name.startswith("#"):
-            if not any(port == name[1:] and value.dtype.kind in "iu" for port, value in _outputs(node, language)):
+            if not any(
+                port == name[1:] and value.dtype.kind in "iu" for port, value in _outputs(node, language)
+            ):
                 raise DoesNotFit(f"it is for {wanted} outputs")
         elif str(attribute(node, name, language)) != wanted:
             raise DoesNotFit(f"it needs {name}={wanted}")
