@@ -1,10 +1,11 @@
 // Compiled graphs: building a model from a serialised graph, loading it, running it on arrays.
+#include "cann/graph_session.h"
+
 #include <pybind11/stl.h>
 
 #include <algorithm>
 
 #include "bindings/array.h"
-#include "cann/graph_session.h"
 #include "cann/model_builder.h"
 
 namespace npu::bindings {
@@ -41,7 +42,7 @@ std::vector<Buffer> buffers(const Arrays& arrays, const std::vector<Port>& ports
 }
 
 Shapes run(GraphSession& session, const Arrays& inputs, const Arrays& outputs,
-                       const std::shared_ptr<Stream>& stream) {
+           const std::shared_ptr<Stream>& stream) {
     for (const auto& array : outputs)
         if (array->storage->read_only) throw std::invalid_argument("an output is read-only");
     const std::vector<Buffer> in = buffers(inputs, session.inputs(), "input", stream);

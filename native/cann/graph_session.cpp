@@ -78,7 +78,8 @@ class Dataset {
         if (desc == nullptr) return {};
         std::vector<int64_t> dims(api::aclGetTensorDescNumDims(desc));
         for (std::size_t i = 0; i < dims.size(); ++i)
-            api::call(api::aclGetTensorDescDimV2, "asking for the shape of a model's output", desc, i, &dims[i]);
+            api::call(api::aclGetTensorDescDimV2, "asking for the shape of a model's output", desc, i,
+                      &dims[i]);
         return dims;
     }
 

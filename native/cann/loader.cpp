@@ -29,8 +29,8 @@ constexpr const char* kOperators[] = {
 };
 
 // Building models; the error message's home differs between versions.
-constexpr const char* kGraph[] = {"libgraph_base.so", "libgraph.so", "libge_compiler.so", "libge_runner_v2.so",
-                                  "libge_runner.so"};
+constexpr const char* kGraph[] = {"libgraph_base.so", "libgraph.so", "libge_compiler.so",
+                                  "libge_runner_v2.so", "libge_runner.so"};
 
 constexpr auto kParts = static_cast<std::size_t>(Part::count);
 

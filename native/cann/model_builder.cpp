@@ -13,7 +13,8 @@ namespace npu::cann {
 namespace {
 
 #define NPU_MAP "St3mapINS_12AscendStringE"
-constinit Function<void(ge::AscendString*, const char*)> make_string{Part::graph, "_ZN2ge12AscendStringC1EPKc"};
+constinit Function<void(ge::AscendString*, const char*)> make_string{Part::graph,
+                                                                     "_ZN2ge12AscendStringC1EPKc"};
 constinit Function<const char*(const ge::AscendString*)> text_of{Part::graph,
                                                                  "_ZNK2ge12AscendString9GetStringEv"};
 constinit Function<bool(const ge::AscendString*, const ge::AscendString*)> less{
@@ -26,9 +27,9 @@ constinit Function<ge::graphStatus(ge::Options&)> initialise{
     Part::graph, "_ZN2ge22aclgrphBuildInitializeER" NPU_MAP "S1_St4lessIS1_ESaISt4pairIKS1_S1_EEE"};
 constinit Function<void()> finalise{Part::graph, "_ZN2ge20aclgrphBuildFinalizeEv"};
 constinit Function<ge::graphStatus(const ge::Graph&, const ge::Options&, ge::ModelBufferData&)> build{
-    Part::graph,
-    "_ZN2ge17aclgrphBuildModelERKNS_5GraphERK" NPU_MAP "S4_St4lessIS4_ESaISt4pairIKS4_S4_EEERNS_"
-    "15ModelBufferDataE"};
+    Part::graph, "_ZN2ge17aclgrphBuildModelERKNS_5GraphERK" NPU_MAP
+                 "S4_St4lessIS4_ESaISt4pairIKS4_S4_EEERNS_"
+                 "15ModelBufferDataE"};
 constinit Function<ge::AscendString()> last_message{Part::graph, "_ZN2ge15GEGetErrorMsgV3Ev"};
 #undef NPU_MAP
 
@@ -125,8 +126,8 @@ void start(Compiler& compiler) {
 
 }  // namespace
 
-std::string build_model(std::span<const std::byte> graph, const std::string& name, const BuildOptions& options,
-                        const std::optional<std::string>& autofuse_flags) {
+std::string build_model(std::span<const std::byte> graph, const std::string& name,
+                        const BuildOptions& options, const std::optional<std::string>& autofuse_flags) {
     std::lock_guard lock(compiler().mutex);
     start(compiler());
     const Setting flags("AUTOFUSE_FLAGS", autofuse_flags);

@@ -29,7 +29,8 @@ void split(const Tensor& x, int64_t dim, int64_t count, const std::vector<Tensor
     const auto size = x.size(dim);
     TORCH_CHECK(count > 0 && size % count == 0, "num_split is ", count, ", it does not divide the ", size,
                 " of dimension ", dim);
-    write_all(x.split(std::max<int64_t>(1, size / count), dim), y);
+    // Not split(): of an empty dimension it makes one part.
+    write_all(x.split_with_sizes(std::vector<int64_t>(count, size / count), dim), y);
 }
 
 // One of the sizes may be -1: the rest.

@@ -165,7 +165,12 @@ def _check_nothing_is_dropped(line: Line, node: Node, language: GraphLanguage) -
         if given != operator.attributes[name].default:
             raise DoesNotFit(f"it knows no {name}={given!r}")
     for name, wanted in line.where.items():
-        if str(attribute(node, name, language)) != wanted:
+        if name.startswith("#"):
+            if not any(
+                port == name[1:] and value.dtype.kind in "iu" for port, value in _outputs(node, language)
+            ):
+                raise DoesNotFit(f"it is for {wanted} outputs")
+        elif str(attribute(node, name, language)) != wanted:
             raise DoesNotFit(f"it needs {name}={wanted}")
     outputs = line.names("output")
     for port, value in _outputs(node, language):
@@ -245,6 +250,8 @@ def _attribute(token: Token, node: Node, language: GraphLanguage) -> Any:
         if held not in table:
             raise DoesNotFit(f"it knows no {token.name}={held!r}")
         return int(table[held])
+    if isinstance(held, float) and held.is_integer() and node.outputs[0].dtype.kind in "iu":
+        return int(held)  # aclnnAdd's alpha: a float one is refused for integers
     return held
 
 

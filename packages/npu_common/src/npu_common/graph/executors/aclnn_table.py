@@ -10,7 +10,8 @@
     -            nothing (a null pointer)
     1, true      a number, a truth value
 
-After `~`: attributes that say nothing about the result beyond its type. After `where`: what attributes have to be.
+After `~`: attributes that say nothing about the result beyond its type. After `where`: what attributes have to be, and
+whether an output's `#y` is an integer.
 Every other input must be absent and every other attribute at its default, else the line does not fit: nothing is
 dropped in silence. Lines are tried in order. Several calls are separated by `;`.
 """
@@ -20,7 +21,7 @@ _UNARY = (
     "Acosh Atanh Erf Erfc Sigmoid Relu Selu Gelu FastGelu Mish Floor Ceil Round LogicalNot IsInf IsFinite"
 )
 _BINARY = {
-    "Mul": "Mul", "Div": "Div", "RealDiv": "Div", "FloorDiv": "FloorDivide", "FloorMod": "RemainderTensorTensor",
+    "Mul": "Mul", "RealDiv": "Div", "FloorDiv": "FloorDivide", "FloorMod": "RemainderTensorTensor",
     "Mod": "FmodTensor", "TruncateMod": "FmodTensor", "Maximum": "Maximum", "Minimum": "Minimum",
     "Pow": "PowTensorTensor", "Atan2": "Atan2", "Equal": "EqTensor", "NotEqual": "NeTensor", "Less": "LtTensor",
     "LessEqual": "LeTensor", "Greater": "GtTensor", "GreaterEqual": "GeTensor", "LogicalAnd": "LogicalAnd",
@@ -67,6 +68,7 @@ _GATED_NORM = "gamma, beta, .epsilon, =y, =mean, =rstd)"
 LINES: dict[str, tuple[str, ...]] = {
     **{name: (f"aclnn{name}(x, =y)",) for name in _UNARY.split()},
     **{name: (f"aclnn{to}(x1, x2, =y)",) for name, to in _BINARY.items()},
+    "Div": ("aclnnDivMod(x1, x2, 1, =y) where #y=integer", "aclnnDiv(x1, x2, =y)"),  # integers: towards zero
     "Erfinv": ("aclnnErfinv(input_x, =output_y)",),
     "Trunc": ("aclnnTrunc(input_x, =output_y)",),
     "HardSwish": ("aclnnHardswish(x, =y)",),
@@ -90,7 +92,10 @@ LINES: dict[str, tuple[str, ...]] = {
     "AddV2": ("aclnnAdd(x1, x2, 1, =y)",),
     "Sub": ("aclnnSub(x1, x2, 1, =y)",),
     "Axpy": ("aclnnAdd(x1, x2, .alpha, =y)",),
-    "BiasAdd": ("aclnnBiasAdd(x, bias, .data_format, =y)",),
+    "BiasAdd": (
+        "aclnnAdd(x, bias, 1, =y) where data_format=NHWC",
+        "aclnnBiasAdd(x, bias, .data_format, =y)",
+    ),
     "AddN": ("aclnnAddN(x, =y) ~N",),
     "Addcmul": ("aclnnAddcmul(input_data, x1, x2, value, =y)",),
     "Addcdiv": ("aclnnAddcdiv(input_data, x1, x2, value, =y)",),
@@ -193,7 +198,8 @@ LINES: dict[str, tuple[str, ...]] = {
     ),
     # Creation.
     "Fill": ("aclnnInplaceFillTensor(=y, value) ~dims",),
-    "Range": ("aclnnRange(start, limit, delta, =y)",),
+    # aclnnRange would include the limit.
+    "Range": ("aclnnArange(start, limit, delta, =y)",),
     "LinSpace": ("aclnnLinspace(start, stop, num[0], =output)",),
     "Eye": ("aclnnEye(.num_rows, .num_columns, =y) ~dtype",),
     # Products. cubeMathType 0: keep the inputs' precision.

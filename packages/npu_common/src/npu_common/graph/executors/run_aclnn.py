@@ -68,7 +68,7 @@ class AclnnExecutable:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._steps = _plan(graph)
-        self._constants = sorted(_constants(self._steps), key=lambda v: v.node.number)
+        self._constants = sorted(_constants(graph, self._steps), key=lambda v: v.node.number)
         self._on_device: dict[int, Environment] = {}
         self._lock = threading.Lock()
 
@@ -213,6 +213,8 @@ def _argument(call: Call, argument: Any, letter: str) -> Argument:
         return _from_tensor(call, argument, letter)
     if letter == "I" and argument is not None and not isinstance(argument, list):
         argument = [argument]
+    if letter == "Q" and isinstance(argument, int) and argument < 0:
+        argument += 2**64  # -1 for "none" (padding_idx), as C converts it
     return lambda values: argument
 
 
@@ -234,10 +236,9 @@ def _transposed(value: Value) -> Argument:
     return lambda values: values[value].transpose(*axes)
 
 
-def _constants(steps: Sequence[Step]) -> set[Value]:
+def _constants(graph: Graph, steps: Sequence[Step]) -> set[Value]:
     read = {value for step in steps for value in step.node.inputs if value is not None}
-    graphs = {step.node.graph for step in steps}
-    read |= {value for graph in graphs for value in graph.outputs}
+    read |= set(graph.outputs)
     return {value for value in read if value.node.type in CONSTANTS}
 
 
