@@ -42,7 +42,11 @@ def doctor(
     if smoke and report.toolkit is not None:
         layers = list(try_layers())
     if as_json:
-        print(json.dumps(asdict(report) | ({"layers": [asdict(each) for each in layers]} if smoke else {}), indent=2))
+        print(
+            json.dumps(
+                asdict(report) | ({"layers": [asdict(each) for each in layers]} if smoke else {}), indent=2
+            )
+        )
     else:
         _show(report)
         if layers:

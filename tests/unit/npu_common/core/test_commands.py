@@ -51,7 +51,7 @@ class TestOps:
         assert add["inferred"] and add["aclnn"]
 
     def test_attributes(self, npu: Npu) -> None:
-        text = npu("ops", "Softmax" + "V2").stdout
+        text = npu("ops", "SoftmaxV2").stdout
         assert "attribute axes: ListInt, default [-1]" in text
 
     def test_one_aclnn_operator_in_full(self, npu: Npu) -> None:
@@ -106,10 +106,24 @@ class TestGraph:
     def test_random_inputs_are_the_seed_s(self, npu: Npu, model: Path, tmp_path: Path) -> None:
         for folder, seed in (("one", 3), ("same", 3), ("other", 4)):
             out = tmp_path / folder
-            assert npu("graph", "run", model, "--executor", "aclnn", "--seed", seed, "--out", out).exit_code == 0
+            assert (
+                npu("graph", "run", model, "--executor", "aclnn", "--seed", seed, "--out", out).exit_code == 0
+            )
         one, same, other = (np.load(tmp_path / f / "output0.npy") for f in ("one", "same", "other"))
         np.testing.assert_array_equal(one, same)
         assert (one != other).any()
+
+    def test_bfloat16_goes_through_files(self, npu: Npu, tmp_path: Path) -> None:
+        g = Builder("twice")
+        x = g.input("x", "bfloat16", (4,))
+        g.output(g.add("Add", x, x))
+        model, file = tmp_path / "model.pb", tmp_path / "x.npy"
+        model.write_bytes(to_model(g.graph))
+        np.save(file, np.array([0x3F80, 0x4000, 0xBF80, 0], np.uint16).view("V2"))  # 1, 2, -1, 0
+        run = ("graph", "run", model, "--input", f"x={file}", "--executor", "aclnn", "--out", tmp_path)
+        assert npu(*run).exit_code == 0
+        found = np.load(tmp_path / "output0.npy").view(np.uint16)
+        np.testing.assert_array_equal(found, [0x4000, 0x4080, 0xC000, 0])  # 2, 4, -2, 0
 
     def test_what_cannot_be_done_is_one_sentence(self, npu: Npu, model: Path, tmp_path: Path) -> None:
         junk = tmp_path / "junk.npy"
@@ -119,7 +133,7 @@ class TestGraph:
         assert "no model of the graph engine" in refused(npu("graph", "dump", junk))
         assert ".dot, .onnx, .txt, .pb" in refused(npu("graph", "convert", model, "out.svg"))
         assert "cannot be read as a .npy" in refused(npu("graph", "run", model, "--input", f"a={junk}"))
-        assert "has no input c" in refused(npu("graph", "run", model, "--input", f"c={junk}"))
+        assert "has no input c; it has a, b" in refused(npu("graph", "run", model, "--input", f"c={junk}"))
         assert "not NAME=x.npy" in refused(npu("graph", "run", model, "--input", "a"))
         small = f"a={tmp_path / 'small.npy'}"
         assert "the input b is missing" in refused(npu("graph", "run", model, "--input", small))

@@ -19,7 +19,7 @@ def one_sentence() -> Iterator[None]:
     """Ends the command on an error that the user can do something about; a defect of ours keeps its traceback."""
     try:
         yield
-    except (CommandError, ValueError, TypeError, RuntimeError, ImportError, OSError) as error:
+    except (CommandError, ValueError, RuntimeError, ImportError, OSError) as error:
         text = " ".join(str(error).split())
         print(f"npu: {text or type(error).__name__}", file=sys.stderr)
         raise typer.Exit(2) from None

@@ -11,7 +11,7 @@ import numpy as np
 import typer
 
 from npu_common import toolkit
-from npu_common.commands.errors import CommandError, near_miss, one_sentence
+from npu_common.commands.errors import CommandError, one_sentence
 
 app = typer.Typer(no_args_is_help=True, help="Show, convert and run a saved graph.")
 File = Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
@@ -40,7 +40,9 @@ def run(
     file: File,
     inputs: Annotated[
         list[str] | None,
-        typer.Option("--input", metavar="NAME=x.npy", help="An input's value; random numbers if none is given."),
+        typer.Option(
+            "--input", metavar="NAME=x.npy", help="An input's value; random numbers if none is given."
+        ),
     ] = None,
     executor: Annotated[str | None, typer.Option(help="aclnn, ge or afir (NPU_COMPILER, else ge).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the outputs, a .npy file each.")] = None,
@@ -126,9 +128,7 @@ def _values(graph: Any, given: Sequence[str], seed: int) -> list[np.ndarray]:
     if not given:
         random = np.random.default_rng(seed)
         return [_random(value, random) for value in graph.inputs]
-    for value in graph.inputs:
-        _require_fit(value, loaded[value.node.name])
-    return [loaded[name] for name in names]
+    return [_fitted(value, loaded[value.node.name]) for value in graph.inputs]
 
 
 def _loaded(text: str, names: Sequence[str]) -> tuple[str, np.ndarray]:
@@ -136,7 +136,7 @@ def _loaded(text: str, names: Sequence[str]) -> tuple[str, np.ndarray]:
     if not equals:
         raise CommandError(f"--input {text} is not NAME=x.npy")
     if name not in names:
-        raise CommandError(f"the graph has no input {name}{near_miss(name, names)} It has {', '.join(names)}")
+        raise CommandError(f"the graph has no input {name}; it has {', '.join(names) or 'none'}")
     try:
         return name, np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -148,12 +148,15 @@ def _require_static(value: Any, kind: str) -> None:
         raise CommandError(f"the {kind} {value!r} has no fixed shape, which `npu graph run` needs")
 
 
-def _require_fit(value: Any, array: np.ndarray) -> None:
+def _fitted(value: Any, array: np.ndarray) -> np.ndarray:
     _require_static(value, "input")
+    if array.dtype.kind == "V" and array.dtype.itemsize == value.dtype.itemsize:
+        array = array.view(value.dtype)  # NumPy's files have no name for bfloat16 and keep two raw bytes
     if array.dtype != value.dtype or array.shape != tuple(value.shape):
         raise CommandError(
             f"the input {value.node.name} is {value.type_text()}, and the file has {array.dtype}{list(array.shape)}"
         )
+    return array
 
 
 def _random(value: Any, random: np.random.Generator) -> np.ndarray:

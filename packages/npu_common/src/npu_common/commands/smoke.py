@@ -44,7 +44,9 @@ def try_layers(
 
 def show(results: list[Result]) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    table = Table(box=None, pad_edge=False, title="Every layer, in a process of its own", title_justify="left")
+    table = Table(
+        box=None, pad_edge=False, title="Every layer, in a process of its own", title_justify="left"
+    )
     for title in ("layer", "result", "seconds", "finding"):
         table.add_column(title, overflow="fold")
     for each in results:
@@ -73,7 +75,9 @@ def _try(layer: str, module: str, timeout: float) -> Result:
         return Result(layer, "hung", f"no answer in {timeout:g} s", time.monotonic() - start)
     seconds, status = time.monotonic() - start, process.returncode
     if status < 0:
-        return Result(layer, "crashed", f"ended by {signal.Signals(-status).name}. {_last(err)}".strip(), seconds)
+        return Result(
+            layer, "crashed", f"ended by {signal.Signals(-status).name}. {_last(err)}".strip(), seconds
+        )
     if status in (0, ABSENT_STATUS):
         return Result(layer, "absent" if status else "right", _last(out), seconds)
     return Result(layer, "failed", _last(err) or f"exit status {status}", seconds)

@@ -26,7 +26,9 @@ def device() -> str:
     host = np.arange(1 << 20, dtype=np.float32)
     np.testing.assert_array_equal(runtime.asarray(host).numpy(), host)
     free = runtime.Device(0).memory_info().free
-    return f"{runtime.device_count()} x {runtime.soc_name()}, {free / 2**30:.1f} GiB free, 4 MiB there and back"
+    return (
+        f"{runtime.device_count()} x {runtime.soc_name()}, {free / 2**30:.1f} GiB free, 4 MiB there and back"
+    )
 
 
 def streams() -> str:
