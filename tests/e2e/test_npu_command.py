@@ -1,4 +1,4 @@
-"""`npu doctor`, `npu env`, `npu run`, and plain python, on the real torch and torch_npu."""
+"""`npu doctor`, `npu env`, `npu run`, `npu ops`, and plain python, on the real torch and torch_npu."""
 
 from __future__ import annotations
 
@@ -151,10 +151,30 @@ class TestDoctor:
         for word in ("Toolkit", "reason", "torch_npu", "npu:0", "GiB free", "Nothing is missing."):
             assert word in done.stdout
 
+    def test_smoke_tries_every_layer(self, run: Run) -> None:
+        done = run("npu", "doctor", "--smoke", "--json")
+        layers = {each["layer"]: each for each in json.loads(done.stdout)["layers"]}
+        assert done.returncode == 0, layers
+        assert len(layers) == 7
+        assert {each["status"] for each in layers.values()} == {"right"}, layers
+
     def test_failure_is_an_exit_status(self, run: Run) -> None:
         done = run("npu", "doctor", NPU_EMULATOR="off")
         assert done.returncode == 1
         assert "Problem: NPU_EMULATOR=off allows only CANN" in done.stdout
+
+
+class TestOps:
+    def test_one_operator(self, run: Run) -> None:
+        done = run("npu", "ops", "Add")
+        assert done.returncode == 0, done.stderr
+        assert "input x1 (required)" in done.stdout
+
+    def test_unknown(self, run: Run) -> None:
+        done = run("npu", "ops", "aclnnSofmax")
+        assert (done.returncode, done.stdout) == (2, "")
+        (line,) = done.stderr.splitlines()
+        assert "did you mean aclnnSoftmax" in line
 
 
 @pytest.fixture(scope="module")

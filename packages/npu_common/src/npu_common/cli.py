@@ -1,9 +1,11 @@
-"""The `npu` command: doctor, env, run."""
+"""The `npu` command: doctor, env, run, ops, graph."""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from dataclasses import asdict
 from typing import Annotated, NoReturn
 
 import typer
@@ -12,6 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from npu_common import toolkit
+from npu_common.commands import graph, ops
+from npu_common.commands.smoke import Result, show, try_layers
 from npu_common.doctor import Report, examine
 from npu_common.exports import shell_exports
 
@@ -21,19 +25,33 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="CANN or its host emulator, for every python of this environment.",
 )
+app.command()(ops.ops)
+app.add_typer(graph.app, name="graph")
 
 
 @app.command()
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="Try every layer, each in a process of its own.")
+    ] = False,
 ) -> None:
     """Report which CANN is used and why, versions, devices; exit status 1 if anything is missing."""
     report = examine()
+    layers: list[Result] = []
+    if smoke and report.toolkit is not None:
+        layers = list(try_layers())
     if as_json:
-        print(report.as_json())
+        print(
+            json.dumps(
+                asdict(report) | ({"layers": [asdict(each) for each in layers]} if smoke else {}), indent=2
+            )
+        )
     else:
         _show(report)
-    raise typer.Exit(1 if report.problems else 0)
+        if layers:
+            show(layers)
+    raise typer.Exit(1 if report.problems or any(each.is_fault for each in layers) else 0)
 
 
 @app.command()

@@ -1,0 +1,1 @@
+"""The parts of the `npu` command that are more than a few lines; cli.py puts them together."""
