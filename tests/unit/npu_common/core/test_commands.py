@@ -56,7 +56,7 @@ class TestOps:
 
     def test_one_aclnn_operator_in_full(self, npu: Npu) -> None:
         text = npu("ops", "aclnnSoftmax").stdout
-        assert "self: tensor, dim: integer, out: tensor, written" in text and "provided: yes" in text
+        assert "self: tensor, dim: integer, out: tensor, written" in text and "exported: yes" in text
 
     def test_filter(self, npu: Npu) -> None:
         found = json.loads(npu("ops", "rmsnorm", "--json").stdout)

@@ -18,7 +18,7 @@ from npu_common.commands.errors import CommandError, near_miss, one_sentence
 @dataclass(frozen=True)
 class AclnnOperator:
     name: str
-    provided: bool  # the operator library that is loaded exports both of its functions
+    exported: bool  # by the operator library that is loaded; whether it computes is known at the call
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ def describe(name: str) -> dict[str, Any] | None:
 
     toolkit.activate()
     if name in runtime.ops.names():
-        provided = runtime.ops.exists(name)
-        text = runtime.ops.signature(name) if provided else name
-        return {"name": name, "kind": "aclnn", "provided": provided, "signature": text}
+        exported = runtime.ops.exists(name)
+        text = runtime.ops.signature(name) if exported else name
+        return {"name": name, "kind": "aclnn", "exported": exported, "signature": text}
     operator = _catalogue()[1].find_operator(name)
     if operator is None:
         return None
@@ -127,9 +127,11 @@ def _plain(value: Any) -> Any:
 
 def _show_listing(listing: Listing, every_name: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    provided = sum(each.provided for each in listing.aclnn)
+    exported = sum(each.exported for each in listing.aclnn)
     console.print(f"{listing.soc}, {listing.provider} {listing.version}")
-    console.print(f"aclnn operators: {provided} of {len(listing.aclnn)} are provided")
+    console.print(
+        f"aclnn operators: {exported} of {len(listing.aclnn)} are exported (one may still refuse when it is called)"
+    )
     inferred, lowered = sum(g.inferred for g in listing.graph), sum(g.aclnn for g in listing.graph)
     console.print(
         f"graph operators: {len(listing.graph)}, {inferred} with inference, {lowered} run by the executor aclnn"
@@ -138,10 +140,10 @@ def _show_listing(listing: Listing, every_name: bool) -> None:
         console.print("`npu ops WORD` lists those with WORD in their name, `npu ops Add` describes one.")
         return
     table = Table(box=None, pad_edge=False)
-    for title in ("operator", "provided", "inference", "executor aclnn"):
+    for title in ("operator", "exported", "inference", "executor aclnn"):
         table.add_column(title)
     for op in listing.aclnn:
-        table.add_row(op.name, _yes(op.provided), "", "")
+        table.add_row(op.name, _yes(op.exported), "", "")
     for each in listing.graph:
         table.add_row(each.name, "", _yes(each.inferred), _yes(each.aclnn))
     console.print(table)
@@ -152,7 +154,7 @@ def _show_operators(operators: list[dict[str, Any]]) -> None:
     for op in operators:
         console.print(f"[bold]{op['name']}[/bold]")
         if op["kind"] == "aclnn":
-            console.print(f"  {escape(op['signature'])}\n  provided: {_yes(op['provided'])}")
+            console.print(f"  {escape(op['signature'])}\n  exported: {_yes(op['exported'])}")
             continue
         console.print(f"  inference: {_yes(op['inferred'])}, executor aclnn: {_yes(op['aclnn'])}")
         for side in ("inputs", "outputs"):

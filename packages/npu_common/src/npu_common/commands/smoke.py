@@ -70,9 +70,11 @@ def _try(layer: str, module: str, timeout: float) -> Result:
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        _end(process)
         return Result(layer, "hung", f"no answer in {timeout:g} s", time.monotonic() - start)
+    except BaseException:  # Ctrl-C does not reach another session
+        _end(process)
+        raise
     seconds, status = time.monotonic() - start, process.returncode
     if status < 0:
         return Result(
@@ -81,6 +83,11 @@ def _try(layer: str, module: str, timeout: float) -> Result:
     if status in (0, ABSENT_STATUS):
         return Result(layer, "absent" if status else "right", _last(out), seconds)
     return Result(layer, "failed", _last(err) or f"exit status {status}", seconds)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def _last(text: str) -> str:

@@ -23,7 +23,7 @@ class Absent(Exception):
 def device() -> str:
     from npu_common import runtime
 
-    host = np.arange(1 << 20, dtype=np.float32)
+    host: np.ndarray = np.arange(1 << 20, dtype=np.float32)
     np.testing.assert_array_equal(runtime.asarray(host).numpy(), host)
     free = runtime.Device(0).memory_info().free
     return (
