@@ -19,6 +19,7 @@ LAYERS, DIM, HIDDEN, HEADS, LENGTH, BATCH = 12, 256, 704, 8, 64, 4
 def chain(executor_name: str) -> Callable[[], None]:
     """Twelve elementwise operators over 16M floats: scaled, shifted, clipped, squashed."""
     import numpy as np
+
     from npu_common import runtime
     from npu_common.graph import Builder
     from npu_common.graph.executors import CompileOptions, executor
@@ -45,6 +46,7 @@ def chain(executor_name: str) -> Callable[[], None]:
 def copy() -> Callable[[], None]:
     """A copy of the same bytes on the device."""
     import numpy as np
+
     from npu_common import runtime
 
     source = runtime.asarray(np.zeros(ELEMENTS, np.float32))
