@@ -20,6 +20,12 @@ BATCHES = [
 ]
 
 
+CONV = {"data_format": "NCHW", "dilations": [1, 1, 1, 1]}
+HEADS = (2, 2, 8, 16)  # batch, heads, length, size
+FLASH = {"head_num": 2, "input_layout": "BNSD", "scale_value": 0.5}
+CAUSAL = np.triu(np.ones((8, 8), bool), 1)
+
+
 def turned(shape):
     return (*shape[:-2], shape[-1], shape[-2])
 
@@ -116,6 +122,20 @@ def flash(q, k, v, scale=0.5, mask=None):
     return [None, None, None, attention(q, k, v, scale, mask)]
 
 
+def flash_backward() -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """q, k, v, dy, the softmax's maxima and sums (eight times each, as CANN keeps them), the output; dq, dk, dv."""
+    random, scale = np.random.default_rng(3), 0.5
+    q, k, v, dy = (random.standard_normal(HEADS) for _ in range(4))
+    scores = q @ swap(k) * scale
+    top = scores.max(-1, keepdims=True)
+    total = np.exp(scores - top).sum(-1, keepdims=True)
+    p = np.exp(scores - top) / total
+    dp = dy @ swap(v)
+    ds = p * (dp - (dp * p).sum(-1, keepdims=True))
+    given = [q, k, v, dy, np.repeat(top, 8, -1), np.repeat(total, 8, -1), p @ v]
+    return [g.astype(np.float32) for g in given], [ds @ k * scale, swap(ds) @ q * scale, swap(p) @ dy]
+
+
 def nll(x, target, weight, reduction):
     w = weight[target]
     loss = -x[np.arange(len(target)), target] * w
@@ -154,11 +174,6 @@ def pool(x, size):
 def definite(x):
     return x @ swap(x) + 4 * np.eye(x.shape[-1])
 
-
-CONV = {"data_format": "NCHW", "dilations": [1, 1, 1, 1]}
-HEADS = (2, 2, 8, 16)  # batch, heads, length, size
-FLASH = {"head_num": 2, "input_layout": "BNSD", "scale_value": 0.5}
-CAUSAL = np.triu(np.ones((8, 8), bool), 1)
 
 PRODUCTS = [
     *(
@@ -281,7 +296,20 @@ NORMS = [
     ),
 ]
 
+BACKWARD, GRADIENTS = flash_backward()
+Q, K, V, DY, TOP, TOTAL, OUT = BACKWARD
+
 REST = [
+    op(
+        "FlashAttentionScoreGrad",
+        "f4",
+        (
+            [Q, K, V, DY, None, None, None, None, TOP, TOTAL, None, OUT],
+            lambda: [*GRADIENTS, *[None] * 4],
+            FLASH,
+        ),
+        loose=20,
+    ),
     op("FlashAttentionScore", FLOATS, ([X(HEADS), X(HEADS), X(HEADS)], flash, FLASH), loose=4),
     op(
         "FlashAttentionScore",

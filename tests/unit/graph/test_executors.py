@@ -113,6 +113,17 @@ def test_dynamic_shapes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMPILED)
+def test_an_output_whose_shape_depends_on_values(name: str) -> None:
+    b = Builder("g")
+    b.output(b.add("MaskedSelect", b.input("x", "float32", (6,)), b.input("m", "bool", (6,))))
+    executable = executor(name).compile(b.graph, PLAIN)
+    x, mask = numbers(6), np.array([1, 0, 1, 1, 0, 0], bool)
+    np.testing.assert_array_equal(run(executable, [x, mask], (3,)), x[mask])
+    with pytest.raises(ValueError, match=r"output 0 has the shape \(3,\)"):
+        run(executable, [x, mask], (5,))
+
+
+@pytest.mark.parametrize("name", COMPILED)
 def test_a_buffer_that_does_not_fit_is_refused(name: str) -> None:
     executable = executor(name).compile(chain((None, 6)).graph, PLAIN)
     data = [numbers(3, 6), numbers(3, 6)]
