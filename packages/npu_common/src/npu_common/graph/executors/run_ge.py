@@ -12,11 +12,13 @@ import os
 import struct
 import threading
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from npu_common import _cann
 from npu_common.graph import passes
-from npu_common.graph.cache import CompileCache, Target, key
+from npu_common.graph.cache import CompileCache, Target, folder, key
 from npu_common.graph.executors import CompileOptions
 from npu_common.graph.ir import Graph, GraphError, Value
 from npu_common.graph.serialise import from_model, to_model
@@ -69,7 +71,12 @@ class GeExecutor:
             except _cann.CannError as error:
                 raise GraphError(str(error)) from error
 
-        return CompileCache().get_or_compile(key(graph, target), build)
+        return _cache(folder()).get_or_compile(key(graph, target), build)
+
+
+@cache
+def _cache(place: Path) -> CompileCache:
+    return CompileCache(place)  # one for the process, so that it warns once
 
 
 def make() -> GeExecutor:
