@@ -6,8 +6,6 @@
 namespace npu::ge {
 namespace {
 
-constexpr int64_t kKnownValue = 4096;  // elements: larger tensors never decide a shape
-
 /// The shape that a kernel found for one output.
 struct FoundShape final : emulator::ShapeSink {
     std::optional<std::vector<int64_t>> sizes;
@@ -36,26 +34,15 @@ std::vector<at::Tensor> Interpreter::inputs(const Step& step) const {
 }
 
 std::vector<graph::Inferred> Interpreter::infer(const Step& step) const {
-    std::vector<graph::Constant> known;  // stays put: operands point into it
-    known.reserve(step.inputs.size());
-    std::vector<graph::Operand> operands;
+    std::vector<Known> known;
     for (const int input : step.inputs) {
         if (input < 0) {
-            operands.push_back({});
-            continue;
-        }
-        const at::Tensor& tensor = values_[input];
-        operands.push_back({type_of(program_, input, tensor)});
-        if (tensor.numel() <= kKnownValue && !graph::value_inputs(step.op->name).empty()) {
-            known.push_back(to_constant(tensor, operands.back().type.dtype));
-            operands.back().value = &known.back();
+            known.emplace_back();
+        } else {
+            known.push_back({type_of(program_, input, values_[input]), values_[input]});
         }
     }
-    try {
-        return graph::infer(*step.op, step.attributes, operands, step.input_names);
-    } catch (const std::exception& error) {
-        fail_at(step, error.what());
-    }
+    return ge::infer(step, known);
 }
 
 void Interpreter::keep(const Step& step, std::vector<at::Tensor> outputs) {

@@ -5,6 +5,7 @@
 namespace npu::ge {
 namespace {
 
+constexpr int64_t kKnownValue = 4096;  // elements: larger tensors never decide a shape
 constexpr std::size_t kLargestFolded = 1
                                        << 20;  // bytes of one result: more is cheaper to compute than to keep
 
@@ -61,6 +62,24 @@ void bind_row(Step& step) {
             name.starts_with('_') || step.op->attribute(name) == nullptr;  // verify() let it pass
         if (!named && (hint || is_default(*step.op, name, value))) continue;
         step.row_attributes.emplace(name, std::visit(ToRow{step, name}, value));
+    }
+}
+
+std::vector<graph::Inferred> infer(const Step& step, const std::vector<Known>& inputs) {
+    const bool by_value = !graph::value_inputs(step.op->name).empty();
+    std::vector<graph::Constant> values;  // stays put: operands point into it
+    values.reserve(inputs.size());
+    std::vector<graph::Operand> operands;
+    for (const auto& [type, elements] : inputs) {
+        operands.push_back({type});
+        if (!by_value || !elements.defined() || elements.numel() > kKnownValue) continue;
+        values.push_back(to_constant(elements, type.dtype));
+        operands.back().value = &values.back();
+    }
+    try {
+        return graph::infer(*step.op, step.attributes, operands, step.input_names);
+    } catch (const std::exception& error) {
+        fail_at(step, error.what());
     }
 }
 

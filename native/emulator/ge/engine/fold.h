@@ -9,6 +9,14 @@ namespace npu::ge {
 /// operator.
 void bind_row(Step& step);
 
+/// An input as far as it is known: its type (absent: no dtype), and its elements (undefined: not yet).
+struct Known {
+    TensorType type;
+    at::Tensor elements;
+};
+/// The types of the step's outputs. Throws GraphError naming node and operator.
+std::vector<graph::Inferred> infer(const Step& step, const std::vector<Known>& inputs);
+
 /// Shape, ShapeN, Size, Rank.
 bool answers_shape(std::string_view type);
 /// Their outputs, from the inputs' shapes. `types` are the outputs'.

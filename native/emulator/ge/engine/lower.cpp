@@ -14,9 +14,7 @@ using graph::Graph;
 using graph::Model;
 using graph::Node;
 
-constexpr int kMaxDepth = 64;              // of calls and branches within each other
-constexpr std::size_t kKnownValue = 4096;  // elements: larger constants never decide a shape
-
+constexpr int kMaxDepth = 64;  // of calls and branches within each other
 /// The types that both branches, or two turns of a loop, agree on.
 TensorType merge(const TensorType& a, const TensorType& b, const Node& node) {
     if (a.dtype != b.dtype) fail_at(node, "its subgraphs return " + a.text() + " and " + b.text());
@@ -178,26 +176,15 @@ std::vector<int> Lowering::node(const Node& node, const std::vector<int>& inputs
 }
 
 std::vector<graph::Inferred> Lowering::infer(const Step& step) const {
-    std::vector<graph::Constant> known;  // stays put: operands point into it
-    known.reserve(step.inputs.size());
-    std::vector<graph::Operand> operands;
+    std::vector<Known> known;
     for (const int input : step.inputs) {
         if (input < 0) {
-            operands.push_back({});
-            continue;
-        }
-        const Value& value = program_.values[input];
-        operands.push_back({value.type});
-        if (value.constant.defined() && static_cast<std::size_t>(value.constant.numel()) <= kKnownValue) {
-            known.push_back(to_constant(value.constant, value.type.dtype));
-            operands.back().value = &known.back();
+            known.emplace_back();
+        } else {
+            known.push_back({program_.values[input].type, program_.values[input].constant});
         }
     }
-    try {
-        return graph::infer(*step.op, step.attributes, operands, step.input_names);
-    } catch (const std::exception& error) {
-        fail_at(step, error.what());
-    }
+    return ge::infer(step, known);
 }
 
 std::vector<int> Lowering::constants(const Node& node, const std::vector<at::Tensor>& tensors,
