@@ -1,5 +1,6 @@
 #include "ge/engine/dynamic_run.h"
 
+#include "ge/engine/control_flow.h"
 #include "ge/engine/fold.h"
 #include "ge/engine/views.h"
 
@@ -14,6 +15,14 @@ struct FoundShape final : emulator::ShapeSink {
 
 TensorType type_of(const Program& program, int number, const at::Tensor& tensor) {
     return {program.values[number].type.dtype, tensor.sizes().vec()};
+}
+
+/// Copies of the arguments that the body writes to: it takes them by value.
+std::vector<at::Tensor> own_written(const Program& body, std::vector<at::Tensor> arguments) {
+    const std::vector<bool> written = written_arguments(body);
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+        if (written[i]) arguments[i] = arguments[i].clone();
+    return arguments;
 }
 
 }  // namespace
@@ -137,13 +146,14 @@ std::vector<at::Tensor> interpret(const Program& program, const std::vector<at::
 
 std::vector<at::Tensor> run_control_flow(const Step& step, const std::vector<at::Tensor>& inputs) {
     if (step.kind == Kind::loop) {
-        std::vector<at::Tensor> state = inputs;
-        while (is_true(interpret(*step.bodies[0], state).at(0))) state = interpret(*step.bodies[1], state);
+        std::vector<at::Tensor> state = own_written(*step.bodies[1], inputs);
+        while (is_true(interpret(*step.bodies[0], own_written(*step.bodies[0], state)).at(0)))
+            state = interpret(*step.bodies[1], state);
         return state;
     }
     const bool is_case = step.op->name.ends_with("Case");
-    const std::vector<at::Tensor> arguments(inputs.begin() + 1, inputs.end());
-    return interpret(*step.bodies[choose(inputs[0], is_case, step.bodies.size())], arguments);
+    const Program& body = *step.bodies[choose(inputs[0], is_case, step.bodies.size())];
+    return interpret(body, own_written(body, {inputs.begin() + 1, inputs.end()}));
 }
 
 }  // namespace npu::ge

@@ -304,14 +304,26 @@ Summary summarise(const Program& program) {
     return summary;
 }
 
+/// Fuses (`fusing`) and plans the program and the bodies of its branches and loops.
+void optimise(Program& program, const CompileOptions& options, bool fusing) {
+    for (Step& step : program.steps) {
+        for (auto& body : step.bodies) {
+            auto own = std::make_shared<Program>(*body);
+            optimise(*own, options, fusing);
+            body = std::move(own);
+        }
+    }
+    if (fusing) fuse(program, options);
+    plan(program);
+}
+
 class GraphEngine final : public Engine {
   public:
     std::shared_ptr<const Executable> compile(graph::Model model, const CompileOptions& options) override {
         const emulator::AtenScope scope;
         graph::verify(model);
         Program program = lower(model);
-        if (options.autofuse && program.is_static) fuse(program, options);
-        plan(program);
+        optimise(program, options, options.autofuse && program.is_static);
         Summary summary = summarise(program);
         return std::make_shared<CompiledGraph>(std::make_shared<const Program>(std::move(program)),
                                                std::move(summary));

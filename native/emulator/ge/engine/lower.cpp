@@ -122,7 +122,6 @@ Program Lowering::body(const std::string& name, const std::vector<Value>& argume
     program.inputs = numbers;
     program.results = lowering.graph(subgraph(name, caller), numbers);
     drop_dead(program);
-    plan(program);
     return program;
 }
 

@@ -1,6 +1,6 @@
 #include "ge/engine/static_run.h"
 
-#include "ge/engine/dynamic_run.h"
+#include "ge/engine/control_flow.h"
 #include "ge/engine/region.h"
 
 namespace npu::ge {
@@ -98,7 +98,9 @@ class Binder {
                 return bind_collective(step);
             case Kind::branch:
             case Kind::loop:
-                return bind_control_flow(step);
+                commands().push_back(
+                    named(step, bind_control_flow(step, tensors(step.inputs), tensors(step.outputs))));
+                return;
             case Kind::fused:
                 commands().push_back(
                     named(step, bind_region(program_, step, [this](int number) { return tensor(number); })));
@@ -118,14 +120,6 @@ class Binder {
         } catch (const aclop::Refusal& refusal) {
             fail_at(step, refusal.what());
         }
-    }
-
-    void bind_control_flow(const Step& step) {
-        commands().push_back(
-            named(step, [&step, inputs = tensors(step.inputs), outputs = tensors(step.outputs)] {
-                const auto results = run_control_flow(step, inputs);
-                for (std::size_t i = 0; i < outputs.size(); ++i) emulator::write(outputs[i], results.at(i));
-            }));
     }
 
     void bind_collective(const Step& step) {
