@@ -142,6 +142,22 @@ def test_fused_regions_compute_what_their_operators_do(shape: tuple[int, ...]) -
         np.testing.assert_allclose(a, b, rtol=3e-7, atol=3e-7)
 
 
+def test_a_fused_region_with_results_larger_than_the_caches() -> None:
+    """Such results are written past the caches; rows of an odd length start at every alignment."""
+    rows, columns = 1301, 4099  # 20 MiB of float32
+    x = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
+    bias = np.linspace(-1, 1, columns, dtype=np.float32)
+    g = Builder("large")
+    a, b = g.input("x", "float32", x.shape), g.input("b", "float32", bias.shape)
+    y = g.add("Relu", a * 0.5 + b)
+    g.output(y)
+    g.output(g.add("Neg", y) - 0.25)
+    first, second = run(g, x, bias, name="afir")
+    want = np.maximum(x.astype(np.float64) * 0.5 + bias, 0)
+    np.testing.assert_allclose(first, want, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(second, -want - 0.25, rtol=1e-6, atol=1e-6)
+
+
 def test_one_compiled_graph_serves_many_threads() -> None:
     g = Builder("threads")
     x = g.input("x", "float32", (64, 64))

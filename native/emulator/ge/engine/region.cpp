@@ -2,13 +2,49 @@
 
 #include <ATen/Parallel.h>
 
+#include <cstring>
 #include <map>
+#include <set>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 namespace npu::ge {
 namespace {
 
-constexpr int64_t kTileElements =
-    16 * 1024;  // 64 KiB of float32: a handful of them fit the L2 cache of a core
+// A call on a tile costs about as much as the arithmetic on 16K elements: large tiles, of which the few that
+// are alive at a time still fit the L2 cache of a core; small ones where the cores would have nothing to
+// share.
+constexpr int64_t kSmallestTile = 16 * 1024, kLargestTile = 48 * 1024;  // elements
+
+int64_t tile_elements(int64_t all) {
+    return std::clamp<int64_t>(all / at::get_num_threads(), kSmallestTile, kLargestTile);
+}
+
+/// Outputs from this size on leave the caches before anybody reads them: writing past the caches saves
+/// reading each line first.
+constexpr std::size_t kStreamedBytes = 16 << 20;
+
+/// memcpy that leaves nothing of the target in the caches.
+void stream_bytes(void* target, const void* source, std::size_t size) {
+#ifdef __SSE2__
+    auto* to = static_cast<std::byte*>(target);
+    const auto* from = static_cast<const std::byte*>(source);
+    const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(to) % 16, size);
+    std::memcpy(to, from, head);
+    std::size_t at = head;
+    for (; at + 64 <= size; at += 64) {
+        for (std::size_t lane = 0; lane < 64; lane += 16)
+            _mm_stream_si128(reinterpret_cast<__m128i*>(to + at + lane),
+                             _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at + lane)));
+    }
+    std::memcpy(to + at, from + at, size - at);
+    _mm_sfence();
+#else
+    std::memcpy(target, source, size);
+#endif
+}
 
 /// How tiles cut the domain: all dimensions before `cut` at one index, `extent` indices of `cut`, the rest
 /// whole.
@@ -20,12 +56,13 @@ struct Grid {
     int64_t tiles = 1;
 
     Grid(std::vector<int64_t> sizes, std::size_t rows) : domain(std::move(sizes)) {
+        const int64_t most = tile_elements(c10::multiply_integers(domain));
         int64_t inner = 1;
         for (std::size_t i = rows; i < domain.size(); ++i) inner *= domain[i];
         cut = rows - 1;
-        while (cut > 0 && inner * domain[cut] <= kTileElements) inner *= domain[cut--];
-        extent = std::clamp<int64_t>(kTileElements / std::max<int64_t>(inner, 1), 1,
-                                     std::max<int64_t>(domain[cut], 1));
+        while (cut > 0 && inner * domain[cut] <= most) inner *= domain[cut--];
+        extent =
+            std::clamp<int64_t>(most / std::max<int64_t>(inner, 1), 1, std::max<int64_t>(domain[cut], 1));
         ranges = (domain[cut] + extent - 1) / extent;
         tiles = ranges;
         for (std::size_t i = 0; i < cut; ++i) tiles *= domain[i];
@@ -87,7 +124,10 @@ class Window {
 class Region {
   public:
     Region(const Program& program, const Step& step, const std::function<at::Tensor(int)>& tensor_of)
-        : program_(program), steps_(step.bodies.front()->steps), grid_(flatten(step, tensor_of)) {
+        : program_(program),
+          steps_(step.bodies.front()->steps),
+          outputs_(step.outputs.begin(), step.outputs.end()),
+          grid_(flatten(step, tensor_of)) {
         last_use_ = last_uses();
     }
 
@@ -105,6 +145,8 @@ class Region {
     struct Calls {
         std::vector<aclop::RowCall> rows;
         std::vector<Window> windows;
+        /// Tiles of outputs, and the number of the window on the output that each is streamed to.
+        std::vector<std::pair<at::Tensor, std::size_t>> streamed;
     };
     using Worker =
         std::map<int64_t, std::unique_ptr<Calls>>;  ///< by extent: the usual one, and that of the last tile
@@ -141,6 +183,10 @@ class Region {
         if (!calls) calls = make_calls(grid_.size(tile));
         for (Window& window : calls->windows) window.move(tile);
         for (const auto& row : calls->rows) row.run();
+        for (const auto& [result, window] : calls->streamed) {
+            const at::Tensor& target = calls->windows[window].view();
+            stream_bytes(target.mutable_data_ptr(), result.const_data_ptr(), result.nbytes());
+        }
     }
 
     TensorType tile_type(int value, int64_t extent) const {
@@ -160,7 +206,12 @@ class Region {
         calls->windows.reserve(outside_.size());
         for (const auto& [number, whole] : outside_) {
             calls->windows.emplace_back(whole, grid_, extent);
-            tensors[number] = calls->windows.back().view();
+            const at::Tensor& view = calls->windows.back().view();
+            tensors[number] = view;
+            if (!outputs_.contains(number) || whole.nbytes() < kStreamedBytes || !view.is_contiguous())
+                continue;
+            tensors[number] = at::empty(view.sizes(), view.options());
+            calls->streamed.emplace_back(tensors[number], calls->windows.size() - 1);
         }
         std::map<std::pair<std::vector<int64_t>, graph::DataType>, std::vector<at::Tensor>> idle;
         for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -200,6 +251,7 @@ class Region {
 
     const Program& program_;
     const std::vector<Step>& steps_;
+    const std::set<int> outputs_;
     std::map<int, at::Tensor> outside_;
     bool flat_ = false;
     Grid grid_;
