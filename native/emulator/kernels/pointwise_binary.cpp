@@ -56,6 +56,13 @@ Tensor& add(Tensor& out, const Tensor& a, const Tensor& b) { return at::add_out(
 Tensor& truncate_divide(Tensor& out, const Tensor& a, const Tensor& b) {
     return at::div_out(out, a, b, "trunc");
 }
+// Squares (the commonest power by far: every norm has one) are a product, as they are for ATen's scalars.
+Tensor& power(Tensor& out, const Tensor& base, const Tensor& exponent) {
+    const bool one = exponent.numel() == 1 && exponent.dim() <= base.dim() && base.is_floating_point() &&
+                     exponent.scalar_type() == base.scalar_type();
+    if (one && only_element(exponent, "exponent").toDouble() == 2) return at::mul_out(out, base, base);
+    return at::pow_out(out, base, exponent);
+}
 // Integers keep their type and truncate, as C does.
 Tensor& divide_keeping_type(Tensor& out, const Tensor& a, const Tensor& b) {
     return at::isIntegralType(out.scalar_type(), false) ? truncate_divide(out, a, b) : at::div_out(out, a, b);
@@ -172,7 +179,7 @@ const Table table{
     tensor_scalar<at::fmod_out>("aclnnFmodScalar"),
     tensors<at::fmod_out>("aclnnTruncateMod", "TruncateMod"),
 
-    tensors<at::pow_out>("aclnnPowTensorTensor", "Pow"),
+    tensors<power>("aclnnPowTensorTensor", "Pow"),
     Entry("aclnnPowTensorScalar",
           [](const Tensor& self, const Scalar& exponent, const Tensor& out) {
               fill(out, [&](Tensor& result) { at::pow_out(result, self, exponent); });
