@@ -78,3 +78,23 @@ def test_equals_eager(results: dict[str, dict[str, object]], case: str) -> None:
 @pytest.mark.parametrize("case", [case for case in CASES if "dynamic" in case])
 def test_one_dynamic_graph_serves_all_sizes(results: dict[str, dict[str, object]], case: str) -> None:
     assert results[case]["graphs"] <= 2  # dynamo may guard the first batch apart from the rest
+
+
+def test_results_of_dynamic_graphs_come_from_the_clients_allocator() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.e2e.torchair.allocator"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(lines) == 3
+    for line in lines[1:]:  # the first run makes the allocator's first segments
+        assert line["right"]
+        assert (
+            line["bytes"] <= line["held"] <= line["bytes"] + 1024
+        )  # whole blocks of 512 bytes, and a spare one
+        assert line["left"] == 0
