@@ -1,4 +1,5 @@
-// Compiled graphs: building a model from a serialised graph, loading it, running it on arrays.
+// Compiled graphs: building a model from a serialised graph, loading it, running it on arrays. Captured ones:
+// replay.
 #include "cann/graph_session.h"
 
 #include <pybind11/stl.h>
@@ -6,6 +7,7 @@
 #include <algorithm>
 
 #include "bindings/array.h"
+#include "cann/captured_graph.h"
 #include "cann/model_builder.h"
 
 namespace npu::bindings {
@@ -82,6 +84,17 @@ void bind_graph_session(py::module_& module) {
         .def_property_readonly("closed", &GraphSession::closed)
         .def("close", &GraphSession::close, NoGil())
         .def("run", &run, py::arg("inputs"), py::arg("outputs"), py::arg("stream"));
+    py::class_<CapturedGraph, std::shared_ptr<CapturedGraph>>(module, "CapturedGraph")
+        .def_property_readonly("device", &CapturedGraph::device)
+        .def_property_readonly("closed", &CapturedGraph::closed)
+        .def("close", &CapturedGraph::close, NoGil())
+        .def("replay", &CapturedGraph::replay, py::arg("stream"), NoGil());
+    py::class_<Capture>(module, "Capture")
+        .def(py::init<std::shared_ptr<Stream>>(), py::arg("stream"), NoGil())
+        .def("finish", [](Capture& capture) {
+            py::gil_scoped_release release;
+            return let_go_without_gil(capture.finish());
+        });
     module.def(
         "build_model",
         [](const py::bytes& graph, const std::string& name, const BuildOptions& options,

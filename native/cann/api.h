@@ -59,6 +59,12 @@ NPU_CANN_FUNCTION(runtime, aclrtMemcpyAsync);
 NPU_CANN_FUNCTION(runtime, aclrtMemset);
 NPU_CANN_FUNCTION(runtime, aclrtMemsetAsync);
 
+// Captured work.
+NPU_CANN_FUNCTION(runtime, aclmdlRICaptureBegin);
+NPU_CANN_FUNCTION(runtime, aclmdlRICaptureEnd);
+NPU_CANN_FUNCTION(runtime, aclmdlRIExecuteAsync);
+NPU_CANN_FUNCTION(runtime, aclmdlRIDestroy);
+
 // Compiled models.
 NPU_CANN_FUNCTION(runtime, aclmdlLoadFromMem);
 NPU_CANN_FUNCTION(runtime, aclmdlLoadFromMemWithMem);

@@ -142,7 +142,11 @@ bool Pool::release_kept() {
     std::list<Waiting> waiting;
     {
         std::lock_guard lock(mutex_);
-        kept.swap(kept_);
+        for (auto each = kept_.begin(); each != kept_.end();) {
+            const auto next = std::next(each);
+            if (!held_.contains(each->first)) kept.insert(kept_.extract(each));
+            each = next;
+        }
         waiting.swap(waiting_);
         const auto forget = [&](const DeviceBuffer& buffer) {
             stats_.reserved -= buffer.size();
@@ -157,6 +161,20 @@ bool Pool::release_kept() {
     for (const Waiting& each : waiting)
         for (const auto& event : each.events) event->synchronize();  // of other devices' streams too
     return true;
+}
+
+Pool::Hold Pool::hold(const std::shared_ptr<Stream>& stream) {
+    const aclrtStream handle = stream->handle();
+    std::lock_guard lock(mutex_);
+    held_.insert(handle);
+    return {shared_from_this(), handle};
+}
+
+void Pool::Hold::release() {
+    const std::shared_ptr<Pool> pool = std::move(pool_);
+    if (!pool) return;
+    std::lock_guard lock(pool->mutex_);
+    pool->held_.erase(pool->held_.find(stream_));
 }
 
 void Pool::trim() { release_kept(); }

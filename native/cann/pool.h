@@ -70,6 +70,22 @@ class Pool : public std::enable_shared_from_this<Pool> {
 
     /// Throws Error (out_of_memory(), with what the pool holds) or ClosedError.
     std::shared_ptr<Block> allocate(const std::shared_ptr<Stream>& stream, std::size_t size);
+    /// While it lives, memory that was handed out for the stream stays with it, in use or not: a captured
+    /// graph works there.
+    class Hold {
+      public:
+        Hold(std::shared_ptr<Pool> pool, aclrtStream stream) : pool_(std::move(pool)), stream_(stream) {}
+        Hold(Hold&& other) noexcept : pool_(std::move(other.pool_)), stream_(other.stream_) {}
+        Hold& operator=(Hold&&) = delete;
+        ~Hold() { release(); }
+        void release();
+
+      private:
+        std::shared_ptr<Pool> pool_;  ///< null: released
+        aclrtStream stream_;
+    };
+    Hold hold(const std::shared_ptr<Stream>& stream);
+
     /// Gives everything that is not in use back to CANN, once the work that uses it is done.
     void trim();
     PoolStats stats() const;
@@ -96,6 +112,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     const int device_;
     mutable std::mutex mutex_;
     Kept kept_;
+    std::multiset<aclrtStream> held_;
     std::list<Waiting> waiting_;
     PoolStats stats_;
 };

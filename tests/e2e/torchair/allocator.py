@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 import torch
+
 import torchair
 
 

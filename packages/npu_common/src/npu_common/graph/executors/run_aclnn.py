@@ -1,5 +1,7 @@
 """The executor `aclnn`: a graph as a list of aclnn calls on a stream, planned once, with memory freed at its last use.
 
+The first run on a device goes operator by operator; the second is captured (aclmdlRI), and from then on replayed.
+
 Static shapes and straight-line graphs only; control flow, collectives and operators that write to an input are refused
 by name, because `ge` runs them.
 """
@@ -9,15 +11,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from npu_common import _cann
 from npu_common.graph import passes
-from npu_common.graph.executors import CompileOptions
+from npu_common.graph.executors import CompileOptions, buffers
 from npu_common.graph.executors.aclnn import Call, DataType, Tensor, Tensors, lower
 from npu_common.graph.executors.aclnn_table import VIEWS
+from npu_common.graph.executors.replay import Replay
 from npu_common.graph.ir import CONSTANTS, Graph, GraphError, Node, Value
 from npu_common.graph.passes.effects import has_effect
 from npu_common.graph.serialise import from_model, to_model
@@ -63,18 +67,31 @@ def make() -> AclnnExecutor:
 
 
 class AclnnExecutable:
-    """Thread-safe: a run keeps nothing but the constants, which are copied to each device once."""
+    """Thread-safe. Keeps the constants on each device it ran on, and from the second run there the captured work with
+    its memory."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._steps = _plan(graph)
         self._constants = sorted(_constants(graph, self._steps), key=lambda v: v.node.number)
         self._on_device: dict[int, Environment] = {}
+        self._replays: dict[int, Replay | None] = {}
+        self._refusals: dict[int, str] = {}
         self._lock = threading.Lock()
 
     @property
     def graph(self) -> Graph:
         return self._graph
+
+    @property
+    def captured_on(self) -> set[int]:
+        """Devices on which runs are replays."""
+        return {device for device, replay in self._replays.items() if replay is not None}
+
+    @property
+    def capture_refusals(self) -> dict[int, str]:
+        """Devices on which the work could not be captured, with CANN's reason: there it goes on operator by operator."""
+        return dict(self._refusals)
 
     def serialise(self) -> bytes:
         return _MAGIC + to_model(self._graph)
@@ -86,11 +103,43 @@ class AclnnExecutable:
             ValueError: the buffers are not those the graph was compiled for.
             CannError: an operator refused, with CANN's sentence.
         """
-        _check("input", inputs, self._graph.inputs)
-        _check("output", outputs, self._graph.outputs)
-        values = dict(self._device_constants(stream))
-        for value, array in zip(self._graph.inputs, inputs, strict=True):
-            values[value] = array if array.contiguous else array.copy(stream=stream)
+        buffers.check("input", inputs, self._graph.inputs)
+        buffers.check("output", outputs, self._graph.outputs)
+        dense = [array if array.contiguous else array.copy(stream=stream) for array in inputs]
+        replay = self._replay(stream.device.index)
+        if replay is None:
+            self._run_once(self._device_constants(stream), dense, outputs, stream)
+        else:
+            replay.run(dense, outputs, stream)
+
+    def _replay(self, device: int) -> Replay | None:
+        """None in the first run on the device, and where the work cannot be captured."""
+        with self._lock:
+            if device not in self._replays:
+                self._replays[device] = None
+            elif self._replays[device] is None and device not in self._refusals and self._steps:
+                try:
+                    self._replays[device] = Replay(self._graph, device, self._prepare)
+                except _cann.CannError as error:
+                    self._refusals[device] = str(error)
+                else:
+                    self._on_device.pop(device, None)  # the replay has constants of its own
+            return self._replays[device]
+
+    def _prepare(
+        self, stream: Stream
+    ) -> Callable[[Sequence[DeviceArray], Sequence[DeviceArray], Stream], None]:
+        return partial(self._run_once, self._copied_constants(stream))
+
+    def _run_once(
+        self,
+        constants: Environment,
+        inputs: Sequence[DeviceArray],
+        outputs: Sequence[DeviceArray],
+        stream: Stream,
+    ) -> None:
+        """Operator by operator."""
+        values = constants | dict(zip(self._graph.inputs, inputs, strict=True))
         direct = self._written_directly()
         for value, index in direct.items():
             values[value] = outputs[index]
@@ -103,11 +152,11 @@ class AclnnExecutable:
         if node.type in VIEWS:
             source = node.inputs[0]
             assert source is not None
-            values[node.output] = values[source].reshape(*_sizes(node.output))
+            values[node.output] = values[source].reshape(*buffers.sizes(node.output))
         else:
             for value in node.outputs:
                 if value not in values:
-                    values[value] = empty(_sizes(value), value.dtype, stream=stream)
+                    values[value] = empty(buffers.sizes(value), value.dtype, stream=stream)
             for function, arguments in step.calls:
                 ops.call(function, *(argument(values) for argument in arguments), stream=stream)
         for value in step.done_with:
@@ -141,11 +190,14 @@ class AclnnExecutable:
         index = stream.device.index
         with self._lock:
             if index not in self._on_device:
-                self._on_device[index] = {
-                    value: asarray(np.asarray(value.constant), device=index, stream=stream)
-                    for value in self._constants
-                }
+                self._on_device[index] = self._copied_constants(stream)
             return self._on_device[index]
+
+    def _copied_constants(self, stream: Stream) -> Environment:
+        return {
+            value: asarray(np.asarray(value.constant), device=stream.device.index, stream=stream)
+            for value in self._constants
+        }
 
 
 # Planning.
@@ -254,19 +306,3 @@ def _root(value: Value) -> Node:
         assert source is not None, node
         node = source.node
     return node
-
-
-def _sizes(value: Value) -> list[int]:
-    return [int(size or 0) for size in value.shape or ()]
-
-
-def _check(kind: str, arrays: Sequence[DeviceArray], values: Sequence[Value]) -> None:
-    if len(arrays) != len(values):
-        raise ValueError(f"the graph has {len(values)} {kind}s, {len(arrays)} were given")
-    for index, (array, value) in enumerate(zip(arrays, values, strict=True)):
-        if array.dtype != value.dtype or list(array.shape) != _sizes(value):
-            raise ValueError(
-                f"{kind} {index} is {array.dtype}{list(array.shape)}; the graph was compiled for {value.type_text()}"
-            )
-        if kind == "output" and not array.contiguous:
-            raise ValueError(f"output {index} is not contiguous")

@@ -19,8 +19,8 @@ from typing import Any
 from npu_common import _cann
 from npu_common.graph import passes
 from npu_common.graph.cache import CompileCache, Target, folder, key
-from npu_common.graph.executors import CompileOptions
-from npu_common.graph.ir import Graph, GraphError, Value
+from npu_common.graph.executors import CompileOptions, buffers
+from npu_common.graph.ir import Graph, GraphError
 from npu_common.graph.serialise import from_model, to_model
 from npu_common.runtime import DeviceArray, Stream, asarray, empty, soc_name, version
 from npu_common.runtime._library import ready
@@ -114,10 +114,10 @@ class GeExecutable:
             ValueError: the buffers are not those the graph was compiled for, or a dynamic output has another shape.
             CannError: the run was refused, with CANN's sentence.
         """
-        _check("output", outputs, self._graph.outputs)
+        buffers.check("output", outputs, self._graph.outputs)
         index = stream.device.index
         arrays = [asarray(each, device=index, stream=stream) for each in inputs]
-        _check("input", arrays, self._graph.inputs)
+        buffers.check("input", arrays, self._graph.inputs)
         arrays = [each if each.contiguous else each.copy(stream=stream) for each in arrays]
         targets = self._apart(outputs, stream)
         shapes = self._session(stream).run(arrays, targets, stream._native)
@@ -128,8 +128,8 @@ class GeExecutable:
                     f" {outputs[position].shape}"
                 )
         for target, output in zip(targets, outputs, strict=True):
-            if target is not output and output.nbytes:
-                _copy(output, target, stream)
+            if target is not output:
+                buffers.copy(output, target, stream)
 
     def _apart(self, outputs: Sequence[DeviceArray], stream: Stream) -> list[DeviceArray]:
         """Memory for the results that take over an input's: CANN does not say when it last reads an input, so they are
@@ -145,34 +145,6 @@ class GeExecutable:
             if index not in self._sessions:
                 self._sessions[index] = _cann.GraphSession.load(self._model, stream._native)
             return self._sessions[index]
-
-
-def _copy(target: DeviceArray, source: DeviceArray, stream: Stream) -> None:
-    device_to_device = 3  # aclrtMemcpyKind
-    native = stream._native
-    _cann.copy_async(native, target.address, source.address, source.nbytes, device_to_device)
-    source.used_on(native, False)
-    target.used_on(native, True)
-
-
-def _check(kind: str, arrays: Sequence[DeviceArray], values: Sequence[Value]) -> None:
-    if len(arrays) != len(values):
-        raise ValueError(f"the graph has {len(values)} {kind}s, {len(arrays)} were given")
-    for index, (array, value) in enumerate(zip(arrays, values, strict=True)):
-        if array.dtype != value.dtype or not _fits(array.shape, value):
-            raise ValueError(
-                f"{kind} {index} is {array.dtype}{list(array.shape)}; the graph was compiled for {value.type_text()}"
-            )
-        if kind == "output" and not array.contiguous:
-            raise ValueError(f"output {index} is not contiguous")
-
-
-def _fits(shape: tuple[int, ...], value: Value) -> bool:
-    if value.shape is None:
-        return True
-    return len(shape) == len(value.shape) and all(
-        wanted is None or wanted == given for wanted, given in zip(value.shape, shape, strict=True)
-    )
 
 
 def _magic(executor: str) -> bytes:
