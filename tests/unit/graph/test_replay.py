@@ -59,6 +59,28 @@ def test_the_second_run_is_captured_and_every_run_is_right(donated: bool) -> Non
     assert not executable.capture_refusals
 
 
+def test_large_buffers_are_captured_where_they_are() -> None:
+    """The captured addresses come back with other values, between runs on buffers that are seen once."""
+    g = Builder("large")
+    x = g.input("x", "float32", (1 << 19,))
+    g.output(g.add("Relu", x) * 2.0 + g.constant(np.float32(1)))
+    executable: AclnnExecutable = executor("aclnn").compile(g.graph, CompileOptions())
+    writer, stream = runtime.Stream(0), runtime.Stream(0)
+    fixed, result = runtime.empty(1 << 19, stream=writer), runtime.empty(1 << 19, stream=writer)
+    for number in range(6):
+        values = RNG.standard_normal(1 << 19, dtype=np.float32)
+        source = runtime.asarray(values, stream=writer)
+        other = runtime.empty(1 << 19, stream=writer)
+        executable.run([source], [other], stream)
+        runtime.ops.call("aclnnInplaceCopy", fixed, source, stream=writer)
+        executable.run([fixed], [result], stream)
+        stream.synchronize()
+        right = np.maximum(values, 0) * 2 + 1
+        np.testing.assert_allclose(other.numpy(), right, rtol=1e-6)
+        np.testing.assert_allclose(result.numpy(), right, rtol=1e-6)
+        assert executable.captured_on == ({0} if number else set())
+
+
 def test_memory_of_a_captured_graph_is_nobody_elses() -> None:
     """Between replays the pool is emptied and refilled with other values."""
     executable, stream = network(), runtime.Stream(0)

@@ -1,6 +1,7 @@
 """The executor `aclnn`: a graph as a list of aclnn calls on a stream, planned once, with memory freed at its last use.
 
-The first run on a device goes operator by operator; the second is captured (aclmdlRI), and from then on replayed.
+The first run on a device goes operator by operator; the second is captured (aclmdlRI), and from then on replayed (with
+large buffers: the second run on the same ones).
 
 Static shapes and straight-line graphs only; control flow, collectives and operators that write to an input are refused
 by name, because `ge` runs them.
@@ -21,7 +22,7 @@ from npu_common.graph import passes
 from npu_common.graph.executors import CompileOptions, buffers
 from npu_common.graph.executors.aclnn import Call, DataType, Tensor, Tensors, lower
 from npu_common.graph.executors.aclnn_table import VIEWS
-from npu_common.graph.executors.replay import Replay
+from npu_common.graph.executors.replay import Replay, Replays
 from npu_common.graph.ir import CONSTANTS, Graph, GraphError, Node, Value
 from npu_common.graph.passes.effects import has_effect
 from npu_common.graph.serialise import from_model, to_model
@@ -67,16 +68,14 @@ def make() -> AclnnExecutor:
 
 
 class AclnnExecutable:
-    """Thread-safe. Keeps the constants on each device it ran on, and from the second run there the captured work with
-    its memory."""
+    """Thread-safe. Keeps the constants on each device it ran on, and the captured work with its memory and constants."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._steps = _plan(graph)
         self._constants = sorted(_constants(graph, self._steps), key=lambda v: v.node.number)
         self._on_device: dict[int, Environment] = {}
-        self._replays: dict[int, Replay | None] = {}
-        self._refusals: dict[int, str] = {}
+        self._replays: dict[int, Replays] = {}
         self._lock = threading.Lock()
 
     @property
@@ -86,12 +85,12 @@ class AclnnExecutable:
     @property
     def captured_on(self) -> set[int]:
         """Devices on which runs are replays."""
-        return {device for device, replay in self._replays.items() if replay is not None}
+        return {device for device, replays in self._replays.items() if len(replays)}
 
     @property
     def capture_refusals(self) -> dict[int, str]:
         """Devices on which the work could not be captured, with CANN's reason: there it goes on operator by operator."""
-        return dict(self._refusals)
+        return {device: each.refusal for device, each in self._replays.items() if each.refusal is not None}
 
     def serialise(self) -> bytes:
         return _MAGIC + to_model(self._graph)
@@ -106,25 +105,21 @@ class AclnnExecutable:
         buffers.check("input", inputs, self._graph.inputs)
         buffers.check("output", outputs, self._graph.outputs)
         dense = [array if array.contiguous else array.copy(stream=stream) for array in inputs]
-        replay = self._replay(stream.device.index)
+        replay = self._replay(stream.device.index, dense, outputs)
         if replay is None:
             self._run_once(self._device_constants(stream), dense, outputs, stream)
         else:
             replay.run(dense, outputs, stream)
 
-    def _replay(self, device: int) -> Replay | None:
-        """None in the first run on the device, and where the work cannot be captured."""
+    def _replay(
+        self, device: int, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray]
+    ) -> Replay | None:
+        if not self._steps:
+            return None
         with self._lock:
             if device not in self._replays:
-                self._replays[device] = None
-            elif self._replays[device] is None and device not in self._refusals and self._steps:
-                try:
-                    self._replays[device] = Replay(self._graph, device, self._prepare)
-                except _cann.CannError as error:
-                    self._refusals[device] = str(error)
-                else:
-                    self._on_device.pop(device, None)  # the replay has constants of its own
-            return self._replays[device]
+                self._replays[device] = Replays(self._graph, device, self._prepare)
+            return self._replays[device].find(inputs, outputs)
 
     def _prepare(
         self, stream: Stream
