@@ -2,13 +2,18 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
+
+#include "ge/engine/tile_call.h"
 
 namespace npu::ge {
 namespace {
 
-constexpr int64_t kTileElements =
-    16 * 1024;  // 64 KiB of float32: a handful of them fit the L2 cache of a core
+constexpr int64_t kRowElements = 16 * 1024;  // 64 KiB of float32: a handful of them fit the L2 cache of a core
+constexpr int64_t kBodyElements = 2 * 1024;  // 8 KiB: they fit the L1 cache, and a call without tensors is cheap
+constexpr std::size_t kStreamedBytes = 16 << 20;  // a result that no cache keeps for its reader
 
 /// How tiles cut the domain: all dimensions before `cut` at one index, `extent` indices of `cut`, the rest
 /// whole.
@@ -19,12 +24,12 @@ struct Grid {
     int64_t ranges = 1;  ///< pieces of the cut dimension
     int64_t tiles = 1;
 
-    Grid(std::vector<int64_t> sizes, std::size_t rows) : domain(std::move(sizes)) {
+    Grid(std::vector<int64_t> sizes, std::size_t rows, int64_t elements) : domain(std::move(sizes)) {
         int64_t inner = 1;
         for (std::size_t i = rows; i < domain.size(); ++i) inner *= domain[i];
         cut = rows - 1;
-        while (cut > 0 && inner * domain[cut] <= kTileElements) inner *= domain[cut--];
-        extent = std::clamp<int64_t>(kTileElements / std::max<int64_t>(inner, 1), 1,
+        while (cut > 0 && inner * domain[cut] <= elements) inner *= domain[cut--];
+        extent = std::clamp<int64_t>(elements / std::max<int64_t>(inner, 1), 1,
                                      std::max<int64_t>(domain[cut], 1));
         ranges = (domain[cut] + extent - 1) / extent;
         tiles = ranges;
@@ -51,7 +56,11 @@ struct Aligned {
 class Window {
   public:
     Window(const at::Tensor& whole, const Grid& grid, int64_t extent)
-        : grid_(&grid), base_(whole.storage_offset()) {
+        : grid_(&grid),
+          base_(whole.storage_offset()),
+          bytes_(static_cast<std::byte*>(const_cast<void*>(whole.const_data_ptr()))),
+          address_(bytes_),
+          element_size_(static_cast<int64_t>(whole.element_size())) {
         const Aligned aligned(whole, grid.domain.size());
         std::vector<int64_t> sizes = aligned.sizes;
         for (std::size_t i = 0; i <= grid.cut; ++i) {
@@ -72,15 +81,20 @@ class Window {
             outer /= grid_->domain[i];
         }
         view_.unsafeGetTensorImpl()->set_storage_offset(offset);
+        address_ = bytes_ + (offset - base_) * element_size_;
     }
 
     const at::Tensor& view() const { return view_; }
+    Spot spot() const { return {nullptr, &address_}; }  ///< as long as the window stays in its place
 
   private:
     const Grid* grid_;
     at::Tensor view_;
     std::vector<int64_t> strides_;
     int64_t base_;
+    std::byte* bytes_;    ///< of the whole
+    std::byte* address_;  ///< of the view
+    int64_t element_size_;
     bool moves_ = false;
 };
 
@@ -97,14 +111,17 @@ class Region {
         at::parallel_for(0, grid_.tiles, 1, [&](int64_t begin, int64_t end) {
             auto& worker = workers_[at::get_thread_num()];
             for (int64_t tile = begin; tile < end; ++tile) run_tile(worker, tile);
+            emulator::tile::fence();
         });
     }
 
   private:
     /// Calls on tiles of one size, with buffers of their own.
     struct Calls {
-        std::vector<aclop::RowCall> rows;
+        std::vector<Call> calls;
         std::vector<Window> windows;
+        std::map<int, Spot> spots;     ///< of windows, by value
+        std::vector<at::Tensor> kept;  ///< what tile bodies compute in
     };
     using Worker =
         std::map<int64_t, std::unique_ptr<Calls>>;  ///< by extent: the usual one, and that of the last tile
@@ -120,10 +137,51 @@ class Region {
                 outside_.emplace(number, tensor);
             }
         }
-        if (!flat) return Grid(step.domain, step.rows);
+        if (!flat) return Grid(step.domain, step.rows, kRowElements);
         flat_ = true;
         for (auto& [number, tensor] : outside_) tensor = tensor.reshape({-1});
-        return Grid({c10::multiply_integers(step.domain)}, 1);
+        const bool bodies = std::ranges::all_of(steps_, [&](const Step& each) { return body_of(each); });
+        return Grid({c10::multiply_integers(step.domain)}, 1, bodies ? kBodyElements : kRowElements);
+    }
+
+    emulator::tile::Body body_of(const Step& step) const {
+        std::vector<at::ScalarType> types;
+        for (const int input : step.inputs) {
+            if (input < 0) return nullptr;
+            types.push_back(scalar_type(program_.values[input].type.dtype));
+        }
+        if (types.size() > TileCall::kMostInputs) return nullptr;
+        return emulator::tile::find(step.op->name, types,
+                                    scalar_type(program_.values[step.outputs[0]].type.dtype));
+    }
+
+    /// The step as a call of its tile body. Nothing where it has none, or where this tile's memory has gaps
+    /// or broadcasts otherwise than a single element.
+    std::optional<TileCall> tile_call(const Step& step, const std::vector<at::Tensor>& inputs,
+                                      const at::Tensor& output, bool read_again, Calls& calls) const {
+        const auto body = body_of(step);
+        if (body == nullptr || !output.is_contiguous()) return std::nullopt;
+        const auto spot = [&](int number, const at::Tensor& tensor) {
+            const auto window = calls.spots.find(number);
+            if (window != calls.spots.end()) return window->second;
+            calls.kept.push_back(tensor);
+            return Spot{static_cast<std::byte*>(tensor.mutable_data_ptr())};
+        };
+        std::vector<TileCall::Input> sources;
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            const bool single = inputs[i].numel() == 1 && output.numel() != 1;
+            if (!single && !(inputs[i].is_contiguous() && inputs[i].sizes() == output.sizes()))
+                return std::nullopt;
+            sources.push_back({spot(step.inputs[i], inputs[i]), single});
+        }
+        const int number = step.outputs[0];
+        std::byte* scratch = nullptr;
+        if (!read_again && outside_.contains(number) && outside_.at(number).nbytes() >= kStreamedBytes) {
+            calls.kept.push_back(at::empty_like(output));
+            scratch = static_cast<std::byte*>(calls.kept.back().mutable_data_ptr());
+        }
+        return TileCall(body, std::move(sources), spot(number, output), output.numel(), output.element_size(),
+                        scratch);
     }
 
     std::map<int, std::size_t> last_uses() const {
@@ -140,7 +198,7 @@ class Region {
         auto& calls = worker[grid_.size(tile)];
         if (!calls) calls = make_calls(grid_.size(tile));
         for (Window& window : calls->windows) window.move(tile);
-        for (const auto& row : calls->rows) row.run();
+        for (const Call& call : calls->calls) std::visit([](const auto& each) { each.run(); }, call);
     }
 
     TensorType tile_type(int value, int64_t extent) const {
@@ -161,6 +219,7 @@ class Region {
         for (const auto& [number, whole] : outside_) {
             calls->windows.emplace_back(whole, grid_, extent);
             tensors[number] = calls->windows.back().view();
+            calls->spots[number] = calls->windows.back().spot();
         }
         std::map<std::pair<std::vector<int64_t>, graph::DataType>, std::vector<at::Tensor>> idle;
         for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -188,8 +247,14 @@ class Region {
                 pool.pop_back();
             }
             if (!in_place) release();
-            calls->rows.emplace_back(*step.kernel, inputs, step.row_attributes,
-                                     std::vector<emulator::TensorArg>{{tensors.at(output)}}, step.spans);
+            // Made in any case: it is what refuses attributes.
+            aclop::RowCall row(*step.kernel, inputs, step.row_attributes,
+                               std::vector<emulator::TensorArg>{{tensors.at(output)}}, step.spans);
+            if (auto tile = tile_call(step, inputs, tensors.at(output), last_use_.at(output) != i, *calls)) {
+                calls->calls.emplace_back(*std::move(tile));
+            } else {
+                calls->calls.emplace_back(std::move(row));
+            }
         }
         return calls;
     }
