@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <optional>
 
@@ -13,18 +14,21 @@ namespace {
 
 constexpr int64_t kRowElements = 16 * 1024;  // 64 KiB of float32: a handful of them fit the L2 cache of a core
 constexpr int64_t kBodyElements = 2 * 1024;  // 8 KiB: they fit the L1 cache, and a call without tensors is cheap
+constexpr int64_t kStretches = 8;  // that a thread takes at least, where there are so many tiles
+constexpr int64_t kLongest = 64;   // tiles of a stretch
 constexpr std::size_t kStreamedBytes = 16 << 20;  // a result that no cache keeps for its reader
 
 /// How tiles cut the domain: all dimensions before `cut` at one index, `extent` indices of `cut`, the rest
 /// whole.
 struct Grid {
     std::vector<int64_t> domain;
+    int64_t elements;  ///< that a tile should have
     std::size_t cut = 0;
     int64_t extent = 1;
     int64_t ranges = 1;  ///< pieces of the cut dimension
     int64_t tiles = 1;
 
-    Grid(std::vector<int64_t> sizes, std::size_t rows, int64_t elements) : domain(std::move(sizes)) {
+    Grid(std::vector<int64_t> sizes, std::size_t rows, int64_t size) : domain(std::move(sizes)), elements(size) {
         int64_t inner = 1;
         for (std::size_t i = rows; i < domain.size(); ++i) inner *= domain[i];
         cut = rows - 1;
@@ -108,19 +112,33 @@ class Region {
     void run() {
         if (workers_.size() < static_cast<std::size_t>(at::get_num_threads()))
             workers_.resize(at::get_num_threads());
-        at::parallel_for(0, grid_.tiles, 1, [&](int64_t begin, int64_t end) {
+        // Threads take the next stretch when they are done with theirs: a core that others use too holds
+        // nobody up.
+        std::atomic<int64_t> next{0};
+        const int64_t threads = std::min<int64_t>(at::get_num_threads(), grid_.tiles);
+        const int64_t stretch = std::clamp<int64_t>(grid_.tiles / (threads * kStretches + 1), 1, kLongest);
+        at::parallel_for(0, threads, 1, [&](int64_t, int64_t) {
             auto& worker = workers_[at::get_thread_num()];
-            for (int64_t tile = begin; tile < end; ++tile) run_tile(worker, tile);
+            for (int64_t begin; (begin = next.fetch_add(stretch)) < grid_.tiles;) {
+                for (int64_t tile = begin; tile < std::min(begin + stretch, grid_.tiles); ++tile)
+                    run_tile(worker, tile);
+            }
             emulator::tile::fence();
         });
     }
 
   private:
+    /// A window whose next tile follows the present one in memory.
+    struct Ahead {
+        Spot spot;
+        std::size_t bytes;  ///< of a tile
+    };
     /// Calls on tiles of one size, with buffers of their own.
     struct Calls {
         std::vector<Call> calls;
         std::vector<Window> windows;
         std::map<int, Spot> spots;     ///< of windows, by value
+        std::vector<Ahead> ahead;
         std::vector<at::Tensor> kept;  ///< what tile bodies compute in
     };
     using Worker =
@@ -198,7 +216,21 @@ class Region {
         auto& calls = worker[grid_.size(tile)];
         if (!calls) calls = make_calls(grid_.size(tile));
         for (Window& window : calls->windows) window.move(tile);
-        for (const Call& call : calls->calls) std::visit([](const auto& each) { each.run(); }, call);
+        const std::size_t count = calls->calls.size();
+        for (std::size_t i = 0; i < count; ++i) {
+            for (const Ahead& ahead : calls->ahead) fetch_part(ahead, i, count);
+            std::visit([](const auto& each) { each.run(); }, calls->calls[i]);
+        }
+    }
+
+    /// Asks for a share of what the next tile reads, between calls that compute: the machine's own prefetcher
+    /// stops at each page.
+    static void fetch_part(const Ahead& ahead, std::size_t part, std::size_t parts) {
+        constexpr std::size_t kLine = 64;
+        const std::byte* const next = ahead.spot.address() + ahead.bytes;
+        const std::size_t lines = ahead.bytes / kLine;
+        for (std::size_t line = lines * part / parts; line < lines * (part + 1) / parts; ++line)
+            __builtin_prefetch(next + line * kLine);
     }
 
     TensorType tile_type(int value, int64_t extent) const {
@@ -220,6 +252,9 @@ class Region {
             calls->windows.emplace_back(whole, grid_, extent);
             tensors[number] = calls->windows.back().view();
             calls->spots[number] = calls->windows.back().spot();
+            if (grid_.elements == kBodyElements && whole.numel() != 1 && reads(number))
+                calls->ahead.push_back({calls->windows.back().spot(),
+                                        static_cast<std::size_t>(whole.element_size() * kBodyElements)});
         }
         std::map<std::pair<std::vector<int64_t>, graph::DataType>, std::vector<at::Tensor>> idle;
         for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -257,6 +292,11 @@ class Region {
             }
         }
         return calls;
+    }
+
+    /// Whether it comes from outside.
+    bool reads(int number) const {
+        return std::ranges::none_of(steps_, [&](const Step& step) { return step.outputs[0] == number; });
     }
 
     static bool released(const std::map<int, at::Tensor>& tensors, int input) {
