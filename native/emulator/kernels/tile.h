@@ -1,6 +1,7 @@
 // Tile bodies: elementwise operators as functions on dense stretches of memory, for the fused regions of the
-// graph engine. A body is the loop of ATen's own row without the tensors around it, made of the same functions
-// of at::vec::Vectorized for the instruction set that ATen chose, so that it computes what the row computes.
+// graph engine. A body is the loop of ATen's own row without the tensors around it, made of the same
+// functions of at::vec::Vectorized for the instruction set that ATen chose, so that it computes what the row
+// computes.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -1,6 +1,6 @@
-// The tile bodies, compiled once for each instruction set: tile_<set>.cpp defines NPU_TILE_SET and includes this.
-// Nothing here may instantiate a function that other files share, or the linker could keep the copy with
-// instructions that the machine lacks: hence no containers and no algorithms.
+// The tile bodies, compiled once for each instruction set: tile_<set>.cpp defines NPU_TILE_SET and includes
+// this. Nothing here may instantiate a function that other files share, or the linker could keep the copy
+// with instructions that the machine lacks: hence no containers and no algorithms.
 #include <ATen/cpu/vec/functional.h>
 #include <ATen/cpu/vec/vec.h>
 
@@ -81,10 +81,26 @@ NPU_BINARY(Add, a + b)
 NPU_BINARY(Sub, a - b)
 NPU_BINARY(Mul, a* b)
 NPU_BINARY(Div, a / b)
-NPU_BINARY(Maximum, at::vec::maximum(a, b))
-NPU_BINARY(Minimum, at::vec::minimum(a, b))
+NPU_BINARY(FloatMaximum, at::vec::maximum(a, b))
+NPU_BINARY(FloatMinimum, at::vec::minimum(a, b))
 #undef NPU_UNARY
 #undef NPU_BINARY
+
+// In float for narrower types: with AVX512, Vectorized's own maximum of two of those loses NaNs.
+template <class F>
+struct InFloat {
+    static Vectorized<float> of(const Vectorized<float>& a, const Vectorized<float>& b) {
+        return F::of(a, b);
+    }
+    template <class T>
+    static Vectorized<T> of(const Vectorized<T>& a, const Vectorized<T>& b) {
+        const auto [a_low, a_high] = at::vec::convert_to_float<T>(a);
+        const auto [b_low, b_high] = at::vec::convert_to_float<T>(b);
+        return at::vec::convert_from_float<T>(F::of(a_low, b_low), F::of(a_high, b_high));
+    }
+};
+using Maximum = InFloat<FloatMaximum>;
+using Minimum = InFloat<FloatMinimum>;
 
 template <class F>
 constexpr Row one(const char* type) {

@@ -12,7 +12,8 @@ inline constexpr std::array kTypes{c10::kFloat, c10::kHalf, c10::kBFloat16};
 struct Row {
     const char* type;
     std::size_t operands;
-    std::array<Body, kTypes.size()> bodies;  ///< all operands and the result of one type, in the order of kTypes
+    std::array<Body, kTypes.size()>
+        bodies;  ///< all operands and the result of one type, in the order of kTypes
 };
 
 struct Bodies {

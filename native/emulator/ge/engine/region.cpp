@@ -12,8 +12,10 @@
 namespace npu::ge {
 namespace {
 
-constexpr int64_t kRowElements = 16 * 1024;  // 64 KiB of float32: a handful of them fit the L2 cache of a core
-constexpr int64_t kBodyElements = 2 * 1024;  // 8 KiB: they fit the L1 cache, and a call without tensors is cheap
+constexpr int64_t kRowElements =
+    16 * 1024;  // 64 KiB of float32: a handful of them fit the L2 cache of a core
+constexpr int64_t kBodyElements =
+    2 * 1024;                      // 8 KiB: they fit the L1 cache, and a call without tensors is cheap
 constexpr int64_t kStretches = 8;  // that a thread takes at least, where there are so many tiles
 constexpr int64_t kLongest = 64;   // tiles of a stretch
 constexpr std::size_t kStreamedBytes = 16 << 20;  // a result that no cache keeps for its reader
@@ -28,13 +30,14 @@ struct Grid {
     int64_t ranges = 1;  ///< pieces of the cut dimension
     int64_t tiles = 1;
 
-    Grid(std::vector<int64_t> sizes, std::size_t rows, int64_t size) : domain(std::move(sizes)), elements(size) {
+    Grid(std::vector<int64_t> sizes, std::size_t rows, int64_t size)
+        : domain(std::move(sizes)), elements(size) {
         int64_t inner = 1;
         for (std::size_t i = rows; i < domain.size(); ++i) inner *= domain[i];
         cut = rows - 1;
         while (cut > 0 && inner * domain[cut] <= elements) inner *= domain[cut--];
-        extent = std::clamp<int64_t>(elements / std::max<int64_t>(inner, 1), 1,
-                                     std::max<int64_t>(domain[cut], 1));
+        extent =
+            std::clamp<int64_t>(elements / std::max<int64_t>(inner, 1), 1, std::max<int64_t>(domain[cut], 1));
         ranges = (domain[cut] + extent - 1) / extent;
         tiles = ranges;
         for (std::size_t i = 0; i < cut; ++i) tiles *= domain[i];
@@ -137,7 +140,7 @@ class Region {
     struct Calls {
         std::vector<Call> calls;
         std::vector<Window> windows;
-        std::map<int, Spot> spots;     ///< of windows, by value
+        std::map<int, Spot> spots;  ///< of windows, by value
         std::vector<Ahead> ahead;
         std::vector<at::Tensor> kept;  ///< what tile bodies compute in
     };
