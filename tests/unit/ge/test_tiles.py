@@ -34,8 +34,8 @@ CODES = {"float32": 0, "float16": 1, "bfloat16": 27}  # GE's DataType
 ODD = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-30, 3e38, -1.0]
 
 
-def run(g: Builder, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    executable = executor("afir").compile(g.graph, CompileOptions(fuse=False))
+def run(g: Builder, inputs: list[np.ndarray], name: str = "afir") -> list[np.ndarray]:
+    executable = executor(name).compile(g.graph, CompileOptions(fuse=False))
     outputs = [runtime.empty(value.shape, value.dtype) for value in executable.graph.outputs]
     executable.run(inputs, outputs, runtime.current_stream())
     return [output.numpy() for output in outputs]
@@ -105,13 +105,24 @@ def test_results_beyond_the_caches_and_values_read_again(count: int) -> None:
     same(got[1], torch.relu(want - want_scaled) + want, ulp=False)
 
 
-def test_long_chains_of_numbers_and_one_operand() -> None:
+def test_a_region_computes_the_very_bits_of_its_operators() -> None:
     count = 70_001
-    x = samples(count, 6)
     g = Builder("tiles")
     y = 1.5 - g.input("x", "float32", (count,)) * 0.5
+    values = [y, *(g.add(name, y) for name in UNARY)]
     y = g.add("Sqrt", g.add("Abs", y)) + 0.25
-    g.output(g.add("Neg", g.add("Maximum", 2.0 / y, g.constant(np.float32(0.5))) - 1.0))
-    (got,) = run(g, [x.numpy()])
-    want = (1.5 - x * 0.5).abs().sqrt() + 0.25
-    same(got, -(torch.maximum(torch.tensor(2.0) / want, torch.tensor(0.5)) - 1.0))
+    y = g.add("Neg", g.add("Maximum", 2.0 / y, g.constant(np.float32(0.5))) - 1.0)
+    for value in [*values, y]:
+        g.output(value)
+    x = samples(count, 6).numpy()
+    for fused, alone in zip(run(g, [x]), run(g, [x], "ge"), strict=True):
+        np.testing.assert_array_equal(fused, alone)
+
+
+def test_square_roots_are_rounded_as_ieee_754_has_it() -> None:
+    x = abs(samples(70_001, 7)).numpy()
+    g = Builder("tiles")
+    g.output(g.add("Sqrt", g.add("Neg", g.add("Neg", g.input("x", "float32", x.shape)))))
+    for name in ("ge", "afir"):
+        (got,) = run(g, [x], name)
+        np.testing.assert_array_equal(got, np.sqrt(x.astype(np.float64)).astype(np.float32))
