@@ -1,6 +1,10 @@
 // Operators of one tensor, element by element, and the gradients that CANN has operators for.
+#include <ATen/Parallel.h>
+
+#include <array>
 #include <cmath>
 
+#include "kernels/tile.h"
 #include "kernels/widen.h"
 
 namespace npu::emulator {
@@ -60,6 +64,24 @@ void logarithm(const Tensor& x, std::optional<double> base, std::optional<double
     write(y, by == -1 ? natural : natural / std::log(by));
 }
 
+// Rounded as IEEE 754 has it, in regions of a graph and alone: ATen's own goes to MKL, a unit in the last
+// place beside it.
+Tensor& square_root(Tensor& out, const Tensor& self) {
+    const bool ours = self.scalar_type() == at::kFloat && out.scalar_type() == at::kFloat;
+    if (!ours || self.sizes() != out.sizes()) return at::sqrt_out(out, self);
+    const std::array types{at::kFloat};
+    const auto body = tile::find("Sqrt", types, at::kFloat);
+    const Tensor from = self.contiguous(), to = dense(out, at::kFloat);
+    const auto* source = from.const_data_ptr<float>();
+    auto* target = to.mutable_data_ptr<float>();
+    at::parallel_for(0, from.numel(), at::internal::GRAIN_SIZE, [&](int64_t begin, int64_t end) {
+        const tile::Operand operand{source + begin};
+        body(target + begin, &operand, end - begin);
+    });
+    store(out, to);
+    return out;
+}
+
 Tensor& square(Tensor& out, const Tensor& self) { return at::mul_out(out, self, self); }
 Tensor& copy(Tensor& out, const Tensor& self) { return out.copy_(self); }
 
@@ -69,7 +91,7 @@ const Table table{
     unary<sign>("aclnnSign", "Sign"),
     unary<at::signbit_out>("aclnnSignbit", "Signbit"),
     unary<square>("aclnnSquare", "Square"),
-    unary<at::sqrt_out>("aclnnSqrt", "Sqrt"),
+    unary<square_root>("aclnnSqrt", "Sqrt"),
     unary<at::rsqrt_out>("aclnnRsqrt", "Rsqrt"),
     unary<at::reciprocal_out>("aclnnReciprocal", "Reciprocal"),
     unary<at::reciprocal_out>(nullptr, "Inv"),

@@ -1,0 +1,165 @@
+// The tile bodies, compiled once for each instruction set: tile_<set>.cpp defines NPU_TILE_SET and includes
+// this. Nothing here may instantiate a function that other files share, or the linker could keep the copy
+// with instructions that the machine lacks: hence no containers and no algorithms.
+#include <ATen/cpu/vec/functional.h>
+#include <ATen/cpu/vec/vec.h>
+
+#include "kernels/tile_table.h"
+
+namespace npu::emulator::tile::NPU_TILE_SET {
+namespace {
+
+using at::vec::Vectorized;
+
+template <class T, bool Single>
+struct Source {
+    const T* data;
+    Vectorized<T> value;
+
+    explicit Source(const Operand& operand) : data(static_cast<const T*>(operand.data)), value(*data) {}
+    Vectorized<T> at(int64_t i) const {
+        if constexpr (Single) return value;
+        return Vectorized<T>::loadu(data + i);
+    }
+    Vectorized<T> at(int64_t i, int64_t count) const {
+        if constexpr (Single) return value;
+        return Vectorized<T>::loadu(data + i, count);
+    }
+};
+
+template <class F, class T, class... S>
+void loop(T* out, int64_t n, S... sources) {
+    constexpr int64_t kStep = Vectorized<T>::size();
+    int64_t i = 0;
+    for (; i + kStep <= n; i += kStep) F::of(sources.at(i)...).store(out + i);
+    if (i < n) F::of(sources.at(i, n - i)...).store(out + i, static_cast<int>(n - i));
+}
+
+template <class F, class T>
+void unary(void* out, const Operand* operands, int64_t n) {
+    auto* to = static_cast<T*>(out);
+    if (operands[0].single) return loop<F>(to, n, Source<T, true>(operands[0]));
+    loop<F>(to, n, Source<T, false>(operands[0]));
+}
+
+template <class F, class T, bool First>
+void binary_with(T* out, const Operand* operands, int64_t n) {
+    const Source<T, First> first(operands[0]);
+    if (operands[1].single) return loop<F>(out, n, first, Source<T, true>(operands[1]));
+    loop<F>(out, n, first, Source<T, false>(operands[1]));
+}
+template <class F, class T>
+void binary(void* out, const Operand* operands, int64_t n) {
+    auto* to = static_cast<T*>(out);
+    if (operands[0].single) return binary_with<F, T, true>(to, operands, n);
+    binary_with<F, T, false>(to, operands, n);
+}
+
+// What ATen's CPU rows do with a vector.
+#define NPU_UNARY(Name, expression) \
+    struct Name {                   \
+        template <class V>          \
+        static V of(const V& a) {   \
+            return expression;      \
+        }                           \
+    };
+#define NPU_BINARY(Name, expression)          \
+    struct Name {                             \
+        template <class V>                    \
+        static V of(const V& a, const V& b) { \
+            return expression;                \
+        }                                     \
+    };
+NPU_UNARY(Abs, a.abs())
+NPU_UNARY(Neg, a.neg())
+NPU_UNARY(Sqrt, a.sqrt())
+NPU_UNARY(Rsqrt, a.rsqrt())
+NPU_UNARY(Reciprocal, a.reciprocal())
+NPU_UNARY(Square, a* a)
+NPU_UNARY(Relu, at::vec::clamp_min(a, V(0)))
+NPU_BINARY(Add, a + b)
+NPU_BINARY(Sub, a - b)
+NPU_BINARY(Mul, a* b)
+NPU_BINARY(Div, a / b)
+NPU_BINARY(FloatMaximum, at::vec::maximum(a, b))
+NPU_BINARY(FloatMinimum, at::vec::minimum(a, b))
+#undef NPU_UNARY
+#undef NPU_BINARY
+
+// In float for narrower types: with AVX512, Vectorized's own maximum of two of those loses NaNs.
+template <class F>
+struct InFloat {
+    static Vectorized<float> of(const Vectorized<float>& a, const Vectorized<float>& b) {
+        return F::of(a, b);
+    }
+    template <class T>
+    static Vectorized<T> of(const Vectorized<T>& a, const Vectorized<T>& b) {
+        const auto [a_low, a_high] = at::vec::convert_to_float<T>(a);
+        const auto [b_low, b_high] = at::vec::convert_to_float<T>(b);
+        return at::vec::convert_from_float<T>(F::of(a_low, b_low), F::of(a_high, b_high));
+    }
+};
+using Maximum = InFloat<FloatMaximum>;
+using Minimum = InFloat<FloatMinimum>;
+
+template <class F>
+constexpr Row one(const char* type) {
+    return {type, 1, {unary<F, float>, unary<F, c10::Half>, unary<F, c10::BFloat16>}};
+}
+template <class F>
+constexpr Row two(const char* type) {
+    return {type, 2, {binary<F, float>, binary<F, c10::Half>, binary<F, c10::BFloat16>}};
+}
+
+// Between float and a type of half its width: two vectors of float are one of the other.
+template <class T>
+void widen(void* out, const Operand* operands, int64_t n) {
+    constexpr int64_t kStep = Vectorized<T>::size(), kHalf = kStep / 2;
+    const auto* from = static_cast<const T*>(operands[0].data);
+    auto* to = static_cast<float*>(out);
+    int64_t i = 0;
+    for (; i + kStep <= n; i += kStep) {
+        const auto [low, high] = at::vec::convert_to_float<T>(Vectorized<T>::loadu(from + i));
+        low.store(to + i);
+        high.store(to + i + kHalf);
+    }
+    for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
+}
+template <class T>
+void narrow(void* out, const Operand* operands, int64_t n) {
+    constexpr int64_t kStep = Vectorized<T>::size(), kHalf = kStep / 2;
+    const auto* from = static_cast<const float*>(operands[0].data);
+    auto* to = static_cast<T*>(out);
+    int64_t i = 0;
+    for (; i + kStep <= n; i += kStep)
+        at::vec::convert_from_float<T>(Vectorized<float>::loadu(from + i),
+                                       Vectorized<float>::loadu(from + i + kHalf))
+            .store(to + i);
+    for (; i < n; ++i) to[i] = static_cast<T>(from[i]);
+}
+
+constexpr Row kRows[]{one<Abs>("Abs"),
+                      one<Neg>("Neg"),
+                      one<Sqrt>("Sqrt"),
+                      one<Rsqrt>("Rsqrt"),
+                      one<Reciprocal>("Reciprocal"),
+                      one<Square>("Square"),
+                      one<Relu>("Relu"),
+                      two<Add>("Add"),
+                      two<Add>("AddV2"),
+                      two<Sub>("Sub"),
+                      two<Mul>("Mul"),
+                      two<Div>("Div"),
+                      two<Div>("RealDiv"),
+                      two<Maximum>("Maximum"),
+                      two<Minimum>("Minimum")};
+
+constexpr Bodies kBodies{
+    kRows,
+    {{{nullptr, narrow<c10::Half>, narrow<c10::BFloat16>}, {widen<c10::Half>}, {widen<c10::BFloat16>}}}};
+
+}  // namespace
+
+const Bodies& bodies() { return kBodies; }
+
+}  // namespace npu::emulator::tile::NPU_TILE_SET
