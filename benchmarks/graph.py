@@ -1,4 +1,5 @@
-"""What compiling a graph gains: fused regions against op by op and against a copy, and a compiled Llama against eager.
+"""What compiling a graph gains: fused regions against op by op and against a copy, captured work against putting each
+operator on the stream, and a compiled Llama against eager.
 
 Every side runs on the NPU: the peer is the same work without the graph compiler.
 """
@@ -32,12 +33,38 @@ def chain(executor_name: str) -> Callable[[], None]:
     y = g.add("Minimum", g.add("Abs", y), g.constant(np.float32(2)))
     y = g.add("Sqrt", y + 1.0) * 0.75
     g.output(g.add("Neg", y))
-    executable = executor(executor_name).compile(g.graph, CompileOptions())
+    extra = {"capture": "off"} if executor_name == "aclnn" else {}
+    executable = executor(executor_name).compile(g.graph, CompileOptions(extra=extra))
     source = runtime.asarray(np.random.default_rng(0).standard_normal(ELEMENTS, dtype=np.float32))
     result, stream = runtime.empty((ELEMENTS,)), runtime.current_stream()
 
     def work() -> None:
         executable.run([source], [result], stream)
+        stream.synchronize()
+
+    return work
+
+
+def small_operators(capture: str) -> Callable[[], None]:
+    """Sixty operators over 1,024 floats, where putting them on the stream is all the work."""
+    import numpy as np
+
+    from npu_common import runtime
+    from npu_common.graph import Builder
+    from npu_common.graph.executors import CompileOptions, executor
+
+    g = Builder("small")
+    x = y = g.input("x", "float32", (1024,))
+    for _ in range(20):
+        y = g.add("Relu", y * 0.5) + x
+    g.output(y)
+    executable = executor("aclnn").compile(g.graph, CompileOptions(extra={"capture": capture}))
+    source = runtime.asarray(np.ones(1024, np.float32))
+    result, stream = runtime.empty((1024,)), runtime.current_stream()
+
+    def work() -> None:
+        for _ in range(10):
+            executable.run([source], [result], stream)
         stream.synchronize()
 
     return work
@@ -95,6 +122,9 @@ def llama(compiled: bool) -> Callable[[], None]:
 COMPARISONS = [
     Comparison("chain of 12, afir / op by op", partial(chain, "afir"), partial(chain, "aclnn"), 0.35),
     Comparison("chain of 12, afir / a copy", partial(chain, "afir"), copy, 1.5),
+    Comparison(
+        "60 small, replayed / op by op", partial(small_operators, "on"), partial(small_operators, "off"), 0.5
+    ),
     Comparison("Llama of 12 layers, graph / eager", partial(llama, True), partial(llama, False), 0.8),
 ]
 

@@ -13,7 +13,7 @@ commands = [c for c in json.load(open("build/native/compile_commands.json")) if 
 
 def compile_one(entry: dict) -> tuple[str, subprocess.CompletedProcess]:
     words = shlex.split(entry["command"])
-    kept = [w for w in words[1:] if not re.search(r"cmake_pch|^-M|^-Winvalid-pch", w)]
+    kept = [w for w in words[1:] if not re.search(r"cmake_pch|^-M|^-Winvalid-pch|^-m(avx|fma|f16c)", w)]
     drop = {i for i, w in enumerate(kept) if w in ("-o", "-MF", "-MT")}
     kept = [w for i, w in enumerate(kept) if i not in drop and i - 1 not in drop and w != "-include"]
     command = ["aarch64-linux-gnu-g++", "-fsyntax-only", *kept]

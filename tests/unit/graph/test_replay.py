@@ -156,6 +156,18 @@ def test_what_cannot_be_captured_goes_on_operator_by_operator(monkeypatch: pytes
     assert "aclrtStreamWaitEvent" in executable.capture_refusals[0]
 
 
+def test_capture_can_be_switched_off() -> None:
+    g = Builder("plain")
+    g.output(g.add("Neg", g.input("x", "float32", (2,))))
+    executable = executor("aclnn").compile(g.graph, CompileOptions(extra={"capture": "off"}))
+    for _ in range(3):
+        executable.run([runtime.full((2,), 1.0)], [runtime.empty((2,))], runtime.current_stream())
+    assert executable.captured_on == set()
+    for extra in ({"capture": "yes"}, {"fusion": "on"}):
+        with pytest.raises(ValueError, match=r"capture=on\|off"):
+            executor("aclnn").compile(g.graph, CompileOptions(extra=extra))
+
+
 def test_a_closed_graph_is_not_replayed() -> None:
     stream = runtime.Stream(0)
     x = runtime.full((4,), 2.0, stream=stream)

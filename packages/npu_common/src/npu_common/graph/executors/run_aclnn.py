@@ -47,20 +47,29 @@ class AclnnExecutor:
     name = "aclnn"
 
     def compile(self, graph: Graph, options: CompileOptions) -> AclnnExecutable:
-        """The graph is copied before it is changed.
+        """The graph is copied before it is changed. `options.extra`: {"capture": "off"} runs always operator by operator.
 
         Raises:
             GraphError: names the node that cannot run operator by operator.
+            ValueError: an option that there is not.
         """
+        capture = _captures(options)
         own = from_model(to_model(graph))
         (passes.standard() if options.fuse else passes.exact()).run(own)
-        return AclnnExecutable(own)
+        return AclnnExecutable(own, capture)
 
     def deserialise(self, data: bytes, options: CompileOptions) -> AclnnExecutable:
         """Raises ValueError: bytes of something else."""
         if not data.startswith(_MAGIC):
             raise ValueError("these bytes are no graph of the executor aclnn, or one of another version")
-        return AclnnExecutable(from_model(data[len(_MAGIC) :]))
+        return AclnnExecutable(from_model(data[len(_MAGIC) :]), _captures(options))
+
+
+def _captures(options: CompileOptions) -> bool:
+    for name, value in options.extra.items():
+        if name != "capture" or value not in ("on", "off"):
+            raise ValueError(f"the executor aclnn has no option {name}={value!r}; it has capture=on|off")
+    return options.extra.get("capture", "on") == "on"
 
 
 def make() -> AclnnExecutor:
@@ -70,8 +79,9 @@ def make() -> AclnnExecutor:
 class AclnnExecutable:
     """Thread-safe. Keeps the constants on each device it ran on, and the captured work with its memory and constants."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, capture: bool) -> None:
         self._graph = graph
+        self._capture = capture
         self._steps = _plan(graph)
         self._constants = sorted(_constants(graph, self._steps), key=lambda v: v.node.number)
         self._on_device: dict[int, Environment] = {}
@@ -114,7 +124,7 @@ class AclnnExecutable:
     def _replay(
         self, device: int, inputs: Sequence[DeviceArray], outputs: Sequence[DeviceArray]
     ) -> Replay | None:
-        if not self._steps:
+        if not self._steps or not self._capture:
             return None
         with self._lock:
             if device not in self._replays:
