@@ -106,6 +106,23 @@ def _attention(a: Any, q: Array, k: Array, v: Array, *rest: Array | None) -> lis
     return [None, None, None, _softmax(scores, -1) @ v]
 
 
+def _attention_gradient(a: Any, q: Array, k: Array, v: Array, do: Array, *rest: Array | None) -> list[Any]:
+    """By the chain rule on the whole matrix of scores."""
+    shift, _, _, mask = [*rest, None, None, None, None][:4]
+    scores, scale = q @ np.swapaxes(k, -1, -2) * a("scale_value"), a("scale_value")
+    assert shift is None or a("pse_type") == 0
+    scores = scores if shift is None else scores + shift
+    p = _softmax(scores if mask is None else np.where(mask, -np.inf, scores), -1)
+    dp = do @ np.swapaxes(v, -1, -2)
+    # The Jacobian of softmax, row by row: diag(p) - p p^T.
+    ds = np.einsum(
+        "...ij,...i->...j",
+        np.einsum("...i,ij->...ij", p, np.eye(p.shape[-1])) - p[..., :, None] * p[..., None, :],
+        dp,
+    )
+    return [ds @ k * scale, np.swapaxes(ds, -1, -2) @ q * scale, np.swapaxes(p, -1, -2) @ do, *[None] * 4]
+
+
 def _slice(a: Any, x: Array, offsets: Array, size: Array) -> Array:
     return x[tuple(slice(int(o), int(o + s)) for o, s in zip(offsets, size, strict=True))]
 
@@ -153,4 +170,5 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "SwiGlu": _swiglu,
     "RotaryMul": _rotary,
     "FlashAttentionScore": _attention,
+    "FlashAttentionScoreGrad": _attention_gradient,
 }

@@ -10,13 +10,14 @@ from npu_common.graph.passes.constant_folding import CONSTANT_FOLDING
 from npu_common.graph.passes.dead_code import DEAD_CODE
 from npu_common.graph.passes.fuse_activation import FUSE_ACTIVATION
 from npu_common.graph.passes.fuse_attention import FUSE_ATTENTION
+from npu_common.graph.passes.fuse_attention_gradient import FUSE_ATTENTION_GRADIENT
 from npu_common.graph.passes.fuse_norm import FUSE_NORM
 from npu_common.graph.passes.fuse_rotary import FUSE_ROTARY
 from npu_common.graph.passes.manager import Pass, PassManager, Report, Statistic
 from npu_common.graph.passes.matmul_transpose import MATMUL_TRANSPOSE
 
 _EXACT = (CONSTANT_FOLDING, ALGEBRA, MATMUL_TRANSPOSE, COMMON_SUBEXPRESSIONS, DEAD_CODE)
-_FUSION = (FUSE_NORM, FUSE_ROTARY, FUSE_ACTIVATION, FUSE_ATTENTION)
+_FUSION = (FUSE_NORM, FUSE_ROTARY, FUSE_ACTIVATION, FUSE_ATTENTION_GRADIENT, FUSE_ATTENTION)
 
 
 def exact(check: bool = False) -> PassManager:

@@ -5,11 +5,12 @@ pse_type 0, scale q k^T + shift (the default, 1, is scale (q k^T + shift): aclnn
 A selected mask becomes `atten_mask` only where it is a constant that leaves every row at least one position: rows
 without any are NaN in one formula and 0 in the fused one.
 
-Only the forward form; the gradient (FlashAttentionScoreGrad) is chosen by the importers, which know what they
-differentiate.
+The gradient is in fuse_attention_gradient.py, which runs before: it needs the softmax that this pass takes away.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -43,42 +44,64 @@ _masked = any_of(
 )
 
 
+SCORES, PRODUCTS = _masked, _PRODUCTS
+
+
 def _attention(scores: Pattern) -> Pattern:
     return op(_PRODUCTS, op("SoftmaxV2", scores), _v, adj_x1=False, adj_x2=False)
 
 
 def _build(found: Match) -> Value | None:
+    return None if (options := options_of(found)) is None else add_forward(found, options)[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What FlashAttentionScore and its gradient take beside q, k, v."""
+
+    scale: float
+    shift: Value | None = None  # added to the scaled scores
+    dropped: Value | None = None  # True: left out
+
+    def attributes(self, q: Value) -> dict[str, object]:
+        shape = q.shape or ()
+        pse_type = {} if self.shift is None else {"pse_type": 0}
+        return {"scale_value": self.scale, "head_num": shape[1], "input_layout": "BNSD", **pse_type}
+
+
+def options_of(found: Match) -> Options | None:
+    """None: q, k, v, the mask or the softmax are not what the fused operators compute."""
     q, k, v = found["q"], found["k"], found["v"]
     if not _are_heads(q, k, v) or not _over_last_dimension(found):
         return None
-    inputs: dict[str, Value | int] = {}
-    if "bias" in found.values:
-        if not _is_shift(found["bias"], q, k):
-            return None
-        inputs |= {"real_shift": found["bias"], "pse_type": 0}
-    if "keep" in found.values:
-        mask = _dropped(found, q, k)
-        if mask is None:
-            return None
-        inputs["atten_mask"] = mask
     scale = found.scalar("scale") if "scale" in found.values else 1.0
     if "divisor" in found.values:
         scale = 1.0 / found.scalar("divisor")
+    if "bias" in found.values:
+        return Options(scale, shift=found["bias"]) if _is_shift(found["bias"], q, k) else None
+    if "keep" in found.values:
+        mask = _dropped(found, q, k)
+        return None if mask is None else Options(scale, dropped=mask)
+    return Options(scale)
+
+
+def add_forward(found: Match, options: Options) -> list[Value]:
+    """softmax_max, softmax_sum, softmax_out (empty), attention_out."""
+    q, v = found["q"], found["v"]
     batch, heads, rows, _ = q.shape or ()
     # softmax_max and softmax_sum hold each number eight times (the layout the gradient reads).
     statistics = (np.float32, (batch, heads, rows, 8))
-    types = [statistics, statistics, (q.dtype, (0,)), (q.dtype, found.root.shape)]
+    result = (q.dtype, (batch, heads, rows, (v.shape or ())[3]))
     return found.builder().add_many(
         "FlashAttentionScore",
         q,
-        k,
+        found["k"],
         v,
-        outputs=types,
-        scale_value=scale,
-        head_num=heads,
-        input_layout="BNSD",
-        **inputs,
-    )[3]
+        real_shift=options.shift,
+        atten_mask=options.dropped,
+        outputs=[statistics, statistics, (q.dtype, (0,)), result],
+        **options.attributes(q),
+    )
 
 
 def _are_heads(q: Value, k: Value, v: Value) -> bool:

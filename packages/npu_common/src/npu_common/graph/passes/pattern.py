@@ -125,7 +125,7 @@ class Match:
 def match(pattern: Pattern, value: Value, language: GraphLanguage) -> Iterator[Match]:
     """Every way the expression that ends in `value` is an instance of the pattern. None of the inner values may
     be read from outside: they would be computed twice."""
-    for values, inner in _match(pattern, value, {}, frozenset(), language):
+    for values, inner in bind(pattern, value, {}, frozenset(), language):
         root = value.node
         if all(
             user in inner for node in inner if node is not root for out in node.outputs for user in out.users
@@ -133,15 +133,16 @@ def match(pattern: Pattern, value: Value, language: GraphLanguage) -> Iterator[M
             yield Match(values, inner, value.node.graph, value, language)
 
 
-_State = tuple[Bindings, frozenset[Node]]
+State = tuple[Bindings, frozenset[Node]]
 
 
-def _match(
+def bind(
     pattern: Pattern, value: Value, values: Bindings, inner: frozenset[Node], language: GraphLanguage
-) -> Iterator[_State]:
+) -> Iterator[State]:
+    """As `match`, going on from what is bound and matched already, and without asking who else reads inner values."""
     if isinstance(pattern, AnyOf):
         for choice in pattern.choices:
-            yield from _match(choice, value, values, inner, language)
+            yield from bind(choice, value, values, inner, language)
     elif isinstance(pattern, Var):
         known = values.get(pattern.name)
         if known is not None:
@@ -160,13 +161,13 @@ def _match_inputs(
     values: Bindings,
     inner: frozenset[Node],
     language: GraphLanguage,
-) -> Iterator[_State]:
+) -> Iterator[State]:
     if not patterns:
         yield values, inner
         return
     if not inputs or inputs[0] is None:
         return
-    for found, nodes in _match(patterns[0], inputs[0], values, inner, language):
+    for found, nodes in bind(patterns[0], inputs[0], values, inner, language):
         yield from _match_inputs(patterns[1:], inputs[1:], found, nodes, language)
 
 
