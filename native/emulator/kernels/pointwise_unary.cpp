@@ -64,8 +64,8 @@ void logarithm(const Tensor& x, std::optional<double> base, std::optional<double
     write(y, by == -1 ? natural : natural / std::log(by));
 }
 
-// Rounded as IEEE 754 has it, in regions of a graph and alone: ATen's own goes to MKL, a unit in the last place
-// beside it.
+// Rounded as IEEE 754 has it, in regions of a graph and alone: ATen's own goes to MKL, a unit in the last
+// place beside it.
 Tensor& square_root(Tensor& out, const Tensor& self) {
     const bool ours = self.scalar_type() == at::kFloat && out.scalar_type() == at::kFloat;
     if (!ours || self.sizes() != out.sizes()) return at::sqrt_out(out, self);
