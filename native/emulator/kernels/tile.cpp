@@ -30,6 +30,11 @@ std::size_t index_of(c10::ScalarType type) {
     return static_cast<std::size_t>(std::ranges::find(kTypes, type) - kTypes.begin());
 }
 
+const Row* row_of(std::string_view type) {
+    const auto row = std::ranges::find_if(chosen().rows, [&](const Row& each) { return type == each.type; });
+    return row == chosen().rows.end() ? nullptr : &*row;
+}
+
 }  // namespace
 
 Body find(std::string_view type, std::span<const c10::ScalarType> operands, c10::ScalarType out) {
@@ -39,10 +44,17 @@ Body find(std::string_view type, std::span<const c10::ScalarType> operands, c10:
         const std::size_t from = index_of(operands[0]);
         return operands.size() != 1 || from == kTypes.size() ? nullptr : chosen().casts[from][to];
     }
-    const auto row = std::ranges::find_if(chosen().rows, [&](const Row& each) { return type == each.type; });
-    const bool fits = row != chosen().rows.end() && row->operands == operands.size() &&
+    const Row* row = row_of(type);
+    const bool fits = row != nullptr && row->operands == operands.size() &&
                       std::ranges::all_of(operands, [&](c10::ScalarType each) { return each == out; });
     return fits ? row->bodies[to] : nullptr;
+}
+
+Chain chain() { return chosen().chain; }
+
+int link_code(std::string_view type) {
+    const Row* row = row_of(type);
+    return row == nullptr ? -1 : static_cast<int>(row->code);
 }
 
 void stream(void* to, const void* from, int64_t bytes) {

@@ -24,6 +24,18 @@ using Body = void (*)(void* out, const Operand* operands, int64_t n);
 /// The body of a GE operator without attributes (and of Cast) on these types, or null: its row computes it.
 Body find(std::string_view type, std::span<const c10::ScalarType> operands, c10::ScalarType out);
 
+/// One operator of a chain: takes the value that comes along, and a single element where it has two operands.
+struct Link {
+    int code = -1;  ///< link_code()
+    const float* element = nullptr;
+    bool element_first = false;
+};
+/// The operators one after the other on each of n floats, which stay in registers in between.
+using Chain = void (*)(float* out, const float* in, const Link* links, std::size_t count, int64_t n);
+Chain chain();
+/// Of a GE operator on floats that has a body; -1: of others.
+int link_code(std::string_view type);
+
 /// Copies past the caches, for results that are larger than they are. Ordered by fence().
 void stream(void* to, const void* from, int64_t bytes);
 void fence();

@@ -103,12 +103,12 @@ using Maximum = InFloat<FloatMaximum>;
 using Minimum = InFloat<FloatMinimum>;
 
 template <class F>
-constexpr Row one(const char* type) {
-    return {type, 1, {unary<F, float>, unary<F, c10::Half>, unary<F, c10::BFloat16>}};
+constexpr Row one(const char* type, Code code) {
+    return {type, code, 1, {unary<F, float>, unary<F, c10::Half>, unary<F, c10::BFloat16>}};
 }
 template <class F>
-constexpr Row two(const char* type) {
-    return {type, 2, {binary<F, float>, binary<F, c10::Half>, binary<F, c10::BFloat16>}};
+constexpr Row two(const char* type, Code code) {
+    return {type, code, 2, {binary<F, float>, binary<F, c10::Half>, binary<F, c10::BFloat16>}};
 }
 
 // Between float and a type of half its width: two vectors of float are one of the other.
@@ -138,25 +138,102 @@ void narrow(void* out, const Operand* operands, int64_t n) {
     for (; i < n; ++i) to[i] = static_cast<T>(from[i]);
 }
 
-constexpr Row kRows[]{one<Abs>("Abs"),
-                      one<Neg>("Neg"),
-                      one<Sqrt>("Sqrt"),
-                      one<Rsqrt>("Rsqrt"),
-                      one<Reciprocal>("Reciprocal"),
-                      one<Square>("Square"),
-                      one<Relu>("Relu"),
-                      two<Add>("Add"),
-                      two<Add>("AddV2"),
-                      two<Sub>("Sub"),
-                      two<Mul>("Mul"),
-                      two<Div>("Div"),
-                      two<Div>("RealDiv"),
-                      two<Maximum>("Maximum"),
-                      two<Minimum>("Minimum")};
+// N vectors of a chain, in registers.
+template <std::size_t N>
+struct Pack {
+    Vectorized<float> values[N];
+    Vectorized<float>& operator[](std::size_t i) { return values[i]; }
+};
+
+template <class F, std::size_t N>
+[[gnu::always_inline]] inline void each(Pack<N>& pack) {
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < N; ++i) pack[i] = F::of(pack[i]);
+}
+template <class F, std::size_t N>
+[[gnu::always_inline]] inline void with(Pack<N>& pack, const Link& link) {
+    const Vectorized<float> element(*link.element);
+    if (link.element_first) {
+#pragma GCC unroll 8
+        for (std::size_t i = 0; i < N; ++i) pack[i] = F::of(element, pack[i]);
+    } else {
+#pragma GCC unroll 8
+        for (std::size_t i = 0; i < N; ++i) pack[i] = F::of(pack[i], element);
+    }
+}
+
+template <std::size_t N>
+[[gnu::always_inline]] inline void apply(Pack<N>& pack, const Link& link) {
+    switch (static_cast<Code>(link.code)) {
+        case Code::abs:
+            return each<Abs>(pack);
+        case Code::neg:
+            return each<Neg>(pack);
+        case Code::sqrt:
+            return each<Sqrt>(pack);
+        case Code::rsqrt:
+            return each<Rsqrt>(pack);
+        case Code::reciprocal:
+            return each<Reciprocal>(pack);
+        case Code::square:
+            return each<Square>(pack);
+        case Code::relu:
+            return each<Relu>(pack);
+        case Code::add:
+            return with<Add>(pack, link);
+        case Code::sub:
+            return with<Sub>(pack, link);
+        case Code::mul:
+            return with<Mul>(pack, link);
+        case Code::div:
+            return with<Div>(pack, link);
+        case Code::maximum:
+            return with<Maximum>(pack, link);
+        case Code::minimum:
+            return with<Minimum>(pack, link);
+    }
+}
+
+void chain(float* out, const float* in, const Link* links, std::size_t count, int64_t n) {
+    using V = Vectorized<float>;
+    constexpr int64_t kStep = V::size(), kPack = 8;
+    int64_t i = 0;
+    for (; i + kPack * kStep <= n; i += kPack * kStep) {
+        Pack<kPack> pack;
+#pragma GCC unroll 8
+        for (int64_t k = 0; k < kPack; ++k) pack[k] = V::loadu(in + i + k * kStep);
+        for (std::size_t l = 0; l < count; ++l) apply(pack, links[l]);
+#pragma GCC unroll 8
+        for (int64_t k = 0; k < kPack; ++k) pack[k].store(out + i + k * kStep);
+    }
+    for (; i < n; i += kStep) {
+        const int64_t left = n - i < kStep ? n - i : kStep;
+        Pack<1> pack{{V::loadu(in + i, left)}};
+        for (std::size_t l = 0; l < count; ++l) apply(pack, links[l]);
+        pack[0].store(out + i, static_cast<int>(left));
+    }
+}
+
+constexpr Row kRows[]{one<Abs>("Abs", Code::abs),
+                      one<Neg>("Neg", Code::neg),
+                      one<Sqrt>("Sqrt", Code::sqrt),
+                      one<Rsqrt>("Rsqrt", Code::rsqrt),
+                      one<Reciprocal>("Reciprocal", Code::reciprocal),
+                      one<Square>("Square", Code::square),
+                      one<Relu>("Relu", Code::relu),
+                      two<Add>("Add", Code::add),
+                      two<Add>("AddV2", Code::add),
+                      two<Sub>("Sub", Code::sub),
+                      two<Mul>("Mul", Code::mul),
+                      two<Div>("Div", Code::div),
+                      two<Div>("RealDiv", Code::div),
+                      two<Maximum>("Maximum", Code::maximum),
+                      two<Minimum>("Minimum", Code::minimum)};
 
 constexpr Bodies kBodies{
     kRows,
-    {{{nullptr, narrow<c10::Half>, narrow<c10::BFloat16>}, {widen<c10::Half>}, {widen<c10::BFloat16>}}}};
+    {{{nullptr, narrow<c10::Half>, narrow<c10::BFloat16>}, {widen<c10::Half>}, {widen<c10::BFloat16>}}},
+    chain};
 
 }  // namespace
 

@@ -9,8 +9,12 @@ namespace npu::emulator::tile {
 
 inline constexpr std::array kTypes{c10::kFloat, c10::kHalf, c10::kBFloat16};
 
+/// An operator's place in the switch of a chain.
+enum class Code { abs, neg, sqrt, rsqrt, reciprocal, square, relu, add, sub, mul, div, maximum, minimum };
+
 struct Row {
     const char* type;
+    Code code;
     std::size_t operands;
     std::array<Body, kTypes.size()>
         bodies;  ///< all operands and the result of one type, in the order of kTypes
@@ -20,6 +24,7 @@ struct Bodies {
     std::span<const Row> rows;
     /// Cast from kTypes[i] to kTypes[j]; null on the diagonal.
     std::array<std::array<Body, kTypes.size()>, kTypes.size()> casts;
+    Chain chain;
 };
 
 namespace plain {

@@ -126,3 +126,29 @@ def test_square_roots_are_rounded_as_ieee_754_has_it() -> None:
     for name in ("ge", "afir"):
         (got,) = run(g, [x], name)
         np.testing.assert_array_equal(got, np.sqrt(x.astype(np.float64)).astype(np.float32))
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_chain_of_operators_with_single_elements(seed: int) -> None:
+    """What stays in registers from one operator to the next: exact in torch too, so the bits are the same."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 9000))
+    exact = ["Abs", "Neg", "Relu", "Square"]
+    x = samples(count, seed)
+    g = Builder("chain")
+    value, want = g.input("x", "float32", (count,)), x
+    for _ in range(int(random.integers(2, 14))):
+        if random.random() < 0.4:
+            name = str(random.choice(exact))
+            value, want = g.add(name, value), UNARY[name](want)
+            continue
+        name = str(random.choice(list(BINARY)))
+        number = np.float32(random.choice([0.5, -1.25, 3.0, 1e-3, np.inf, np.nan]))
+        other, held = g.constant(number), torch.tensor([number])
+        if random.random() < 0.5:
+            value, want = g.add(name, value, other), BINARY[name](want, held)
+        else:
+            value, want = g.add(name, other, value), BINARY[name](held, want)
+    g.output(value)
+    (got,) = run(g, [x.numpy()])
+    np.testing.assert_array_equal(got, want.numpy())

@@ -204,8 +204,10 @@ class Region {
             calls.kept.push_back(at::empty_like(output));
             scratch = static_cast<std::byte*>(calls.kept.back().mutable_data_ptr());
         }
-        return TileCall(body, std::move(sources), spot(number, output), output.numel(), output.element_size(),
-                        scratch);
+        const bool linked = output.scalar_type() == at::kFloat && step.op->name != "Cast";
+        const int code = linked ? emulator::tile::link_code(step.op->name) : -1;
+        return TileCall(body, code, std::move(sources), spot(number, output), output.numel(),
+                        output.element_size(), scratch);
     }
 
     std::map<int, std::size_t> last_uses() const {
@@ -291,13 +293,26 @@ class Region {
             // Made in any case: it is what refuses attributes.
             aclop::RowCall row(*step.kernel, inputs, step.row_attributes,
                                std::vector<emulator::TensorArg>{{tensors.at(output)}}, step.spans);
-            if (auto tile = tile_call(step, inputs, tensors.at(output), last_use_.at(output) != i, *calls)) {
-                calls->calls.emplace_back(*std::move(tile));
-            } else {
+            auto tile = tile_call(step, inputs, tensors.at(output), last_use_.at(output) != i, *calls);
+            if (!tile) {
                 calls->calls.emplace_back(std::move(row));
+            } else if (!continues(i, *tile, calls->calls)) {
+                calls->calls.emplace_back(*std::move(tile));
             }
         }
         return calls;
+    }
+
+    /// Whether step i, whose call this is, has become part of the call of the step before.
+    bool continues(std::size_t i, const TileCall& call, std::vector<Call>& calls) const {
+        auto* before = calls.empty() ? nullptr : std::get_if<TileCall>(&calls.back());
+        if (before == nullptr) return false;
+        const int between = steps_[i - 1].outputs[0];
+        const auto& inputs = steps_[i].inputs;
+        if (outside_.contains(between) || last_use_.at(between) != i ||
+            std::ranges::count(inputs, between) != 1)
+            return false;
+        return before->absorb(call, std::ranges::find(inputs, between) - inputs.begin());
     }
 
     /// Whether it comes from outside.
