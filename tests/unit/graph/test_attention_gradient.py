@@ -29,12 +29,16 @@ class Form:
     mask: bool = False
     bias: bool = False
     divides: bool = False  # by 4 instead of times 0.25
+    divides_gradient: bool | None = None  # as the scores where None
     scaled: bool = True
+    scales_gradient: bool | None = None  # as the scores where None
     weighted_first: bool = False  # dp p - p sum(dp p) instead of p (dp - sum(dp p))
     turned: bool = False  # dk as the transpose of the gradient of k^T
     # What no fused operator computes:
     other_scale: float = 0.25  # of the gradient
+    scales_dk: bool = True
     beyond_mask: float = 0.0  # gradient of what the mask leaves out
+    other_mask: bool = False  # of the gradient
     sums_columns: bool = False
     keeps_weights: bool = False  # p is a result too
 
@@ -52,13 +56,13 @@ def expansion(form: Form) -> Builder:
     def turned(x: Value) -> Value:
         return b.add("Transpose", x, [0, 1, 3, 2])
 
-    def scaled(x: Value, by: float) -> Value:
-        if not form.scaled:
+    def scaled(x: Value, by: float, scales: bool, divides: bool) -> Value:
+        if not scales:
             return x
-        return x / (1 / by) if form.divides else x * by
+        return x / (1 / by) if divides else x * by
 
     keep = b.constant(CAUSAL[None, None])
-    scores = scaled(product(q, turned(k)), 0.25)
+    scores = scaled(product(q, turned(k)), 0.25, form.scaled, form.divides)
     if form.mask:
         scores = b.add("SelectV2", keep, scores, np.float32(-np.inf))
     if form.bias:
@@ -70,9 +74,14 @@ def expansion(form: Form) -> Builder:
     total = b.add("ReduceSum", weighted, [2 if form.sums_columns else -1], keep_dims=True)
     ds = weighted - p * total if form.weighted_first else p * (dp - total)
     if form.mask:
-        ds = b.add("SelectV2", keep, ds, np.float32(form.beyond_mask))
-    ds = scaled(ds, form.other_scale)
-    dk = turned(product(turned(q), ds)) if form.turned else product(turned(ds), q)
+        kept = b.constant(CAUSAL[None, None, ::-1].copy()) if form.other_mask else keep
+        ds = b.add("SelectV2", kept, ds, np.float32(form.beyond_mask))
+    unscaled = ds
+    scales = form.scaled if form.scales_gradient is None else form.scales_gradient
+    divides = form.divides if form.divides_gradient is None else form.divides_gradient
+    ds = scaled(ds, form.other_scale, scales, divides)
+    for_dk = ds if form.scales_dk else unscaled
+    dk = turned(product(turned(q), for_dk)) if form.turned else product(turned(for_dk), q)
     for result in (product(p, v), product(ds, k), dk, product(turned(p), do)):
         b.output(result)
     if form.keeps_weights:
@@ -83,6 +92,8 @@ def expansion(form: Form) -> Builder:
 FIRES: dict[str, Form] = {
     "plain": Form(),
     "divided": Form(divides=True),
+    "divided, its gradient multiplied": Form(divides=True, divides_gradient=False),
+    "multiplied, its gradient divided": Form(divides_gradient=True),
     "unscaled": Form(scaled=False),
     "as torch writes softmax's gradient": Form(weighted_first=True),
     "transposed": Form(turned=True),
@@ -92,6 +103,15 @@ FIRES: dict[str, Form] = {
 }
 MISSES: dict[str, Form] = {
     "another scale in the gradient": Form(other_scale=0.5),
+    "divided, a gradient multiplied by something else": Form(
+        divides=True, divides_gradient=False, other_scale=0.5
+    ),
+    "multiplied, a gradient divided by something else": Form(divides_gradient=True, other_scale=0.5),
+    "multiplied and divided by one number": Form(divides_gradient=True, other_scale=4.0),
+    "no scale in the gradient": Form(scales_gradient=False),
+    "a scale in the gradient alone": Form(scaled=False, scales_gradient=True),
+    "a scale for dq alone": Form(scales_dk=False),
+    "another mask in the gradient": Form(mask=True, other_mask=True),
     "a mask that lets a gradient through": Form(mask=True, beyond_mask=1.0),
     "a sum over the wrong dimension": Form(sums_columns=True),
     "weights that somebody reads": Form(keeps_weights=True),
@@ -140,3 +160,13 @@ def test_the_fused_operators_compute_it(
     executable.run([runtime.asarray(each) for each in data], outputs, runtime.current_stream())
     for got, want in zip(outputs, expected, strict=True):
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("divisor", [0.0, np.nan])
+def test_attention_divided_by_no_number_is_left_alone(divisor: float) -> None:
+    b = Builder("attention")
+    q, k, v = (b.input(name, "float32", (B, N, ROWS, D)) for name in ("q", "k", "v"))
+    scores = b.add("BatchMatMulV2", q, b.add("Transpose", k, [0, 1, 3, 2])) / divisor
+    b.output(b.add("BatchMatMulV2", b.add("SoftmaxV2", scores), v))
+    standard(check=True).run(b.graph)
+    assert not types(b) & FUSED

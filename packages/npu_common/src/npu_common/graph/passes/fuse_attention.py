@@ -74,15 +74,24 @@ def options_of(found: Match) -> Options | None:
     q, k, v = found["q"], found["k"], found["v"]
     if not _are_heads(q, k, v) or not _over_last_dimension(found):
         return None
-    scale = found.scalar("scale") if "scale" in found.values else 1.0
-    if "divisor" in found.values:
-        scale = 1.0 / found.scalar("divisor")
+    scale = factor(found, "scale", "divisor")
+    if not np.isfinite(scale):
+        return None
     if "bias" in found.values:
         return Options(scale, shift=found["bias"]) if _is_shift(found["bias"], q, k) else None
     if "keep" in found.values:
         mask = _dropped(found, q, k)
         return None if mask is None else Options(scale, dropped=mask)
     return Options(scale)
+
+
+def factor(found: Match, scale: str, divisor: str) -> float:
+    """What the numbers bound to these names multiply by; 1 without any, infinite or NaN for a division by 0."""
+    by = found.scalar(scale) if scale in found.values else 1.0
+    if divisor not in found.values:
+        return by
+    with np.errstate(all="ignore"):
+        return float(np.divide(by, found.scalar(divisor)))
 
 
 def add_forward(found: Match, options: Options) -> list[Value]:

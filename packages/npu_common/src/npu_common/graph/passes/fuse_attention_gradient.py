@@ -12,10 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product as combinations
+from math import isclose
 
 from npu_common.graph.ir import Graph, Node, Value
 from npu_common.graph.language import GraphLanguage
-from npu_common.graph.passes.fuse_attention import PRODUCTS, SCORES, Options, add_forward, options_of
+from npu_common.graph.passes.fuse_attention import (
+    PRODUCTS,
+    SCORES,
+    Options,
+    add_forward,
+    factor,
+    options_of,
+)
 from npu_common.graph.passes.manager import Pass
 from npu_common.graph.passes.pattern import (
     Bindings,
@@ -26,7 +34,6 @@ from npu_common.graph.passes.pattern import (
     ints,
     number,
     op,
-    same,
     var,
 )
 
@@ -47,16 +54,27 @@ _weighted = op("Mul", _dp, _p)
 _total = op("ReduceSum", _weighted, ints("rows"), keep_dims=True)
 _ds = any_of(op("Mul", _p, op("Sub", _dp, _total)), op("Sub", _weighted, op("Mul", _p, _total)))
 _selected = any_of(op("SelectV2", var("keep"), _ds, number("nothing")), _ds)
-_scaled = any_of(
-    op("Mul", _selected, number("scale")), op("RealDiv", _selected, number("divisor")), _selected
-)
 _ATTENTION = _times(_p, _v)
-# As the product says it, and as the transpose of the other product: autodiff of q (k^T) gives both.
-_GRADIENTS = {
-    "dq": any_of(_times(_scaled, _k), _turned(_times(_k, _scaled, turn_a=True, turn_b=True))),
-    "dk": any_of(_times(_scaled, _q, turn_a=True), _turned(_times(_q, _scaled, turn_a=True))),
-    "dv": any_of(_times(_p, _do, turn_a=True), _turned(_times(_do, _p, turn_a=True))),
-}
+
+
+def _patterns(scaled: Pattern) -> dict[str, Pattern]:
+    """As the product says it, and as the transpose of the other product: autodiff of q (k^T) gives both."""
+    return {
+        "dq": any_of(_times(scaled, _k), _turned(_times(_k, scaled, turn_a=True, turn_b=True))),
+        "dk": any_of(_times(scaled, _q, turn_a=True), _turned(_times(_q, scaled, turn_a=True))),
+        "dv": any_of(_times(_p, _do, turn_a=True), _turned(_times(_do, _p, turn_a=True))),
+    }
+
+
+# One way of scaling for both dq and dk. The names are not the forward's: the numbers are compared, not the constants.
+_GRADIENTS = tuple(
+    _patterns(scaled)
+    for scaled in (
+        op("Mul", _selected, number("gradient_scale")),
+        op("RealDiv", _selected, number("gradient_divisor")),
+        _selected,
+    )
+)
 _LAST = ([-1], [3])
 
 
@@ -71,7 +89,7 @@ def _run(graph: Graph, language: GraphLanguage) -> int:
 def _fuse(softmax: Node, language: GraphLanguage) -> int:
     for outputs, found in _candidates(softmax, language):
         options = options_of(found) if _says_the_same(found) else None
-        if options is None:
+        if options is None or not _is_scaled_alike(found, options):
             continue
         _replace(outputs, found, options)
         return 1
@@ -96,14 +114,15 @@ def _gradients(
     near: list[Value], values: Bindings, inner: frozenset[Node], language: GraphLanguage
 ) -> Iterator[tuple[dict[str, Value], Bindings, frozenset[Node]]]:
     """dq, dk and dv, each with what is bound by then."""
-    states: list[tuple[dict[str, Value], Bindings, frozenset[Node]]] = [({}, values, inner)]
-    for name, pattern in _GRADIENTS.items():
-        states = [
-            (chosen | {name: value}, *state)
-            for (chosen, bound, nodes), value in combinations(states, near)
-            for state in bind(pattern, value, bound, nodes, language)
-        ]
-    yield from states
+    for patterns in _GRADIENTS:
+        states: list[tuple[dict[str, Value], Bindings, frozenset[Node]]] = [({}, values, inner)]
+        for name, pattern in patterns.items():
+            states = [
+                (chosen | {name: value}, *state)
+                for (chosen, bound, nodes), value in combinations(states, near)
+                for state in bind(pattern, value, bound, nodes, language)
+            ]
+        yield from states
 
 
 def _downstream(value: Value, steps: int) -> list[Value]:
@@ -121,39 +140,19 @@ def _closed(nodes: frozenset[Node], roots: set[Node]) -> bool:
 
 
 def _says_the_same(found: Match) -> bool:
-    """Axes of the sum and of transposes, zeros outside the mask, and a gradient with the scale of the forward."""
+    """Axes of the sum and of transposes, and zeros outside the mask."""
     if found.ints("rows") not in _LAST or found["do"].shape != found.root.shape:
         return False
     if "turn" in found.values and found.ints("turn") not in ([0, 1, 3, 2], [0, 1, -1, -2]):
         return False
     if "nothing" in found.values and found.scalar("nothing") != 0:
         return False
-    if ("low" in found.values) != ("nothing" in found.values):  # masked forward, masked backward
-        return False
-    return _scalings(found) in ((0, 0), (1, 1))
+    return ("low" in found.values) == ("nothing" in found.values)  # masked forward, masked backward
 
 
-def _scalings(found: Match) -> tuple[int, int]:
-    """How many operators scale the scores, and how many their gradient. A name is bound once: to the same number."""
-    softmax = next(node for node in found.inner if node.type == "SoftmaxV2")
-    numbers = [found.values[name] for name in ("scale", "divisor") if name in found.values]
-    scaling = {
-        node
-        for node in found.inner
-        if node.type in ("Mul", "RealDiv")
-        and any(same(n, x) for n in numbers for x in node.inputs if x is not None)
-    }
-    before = {value.node for value in _upstream(softmax, 4)}
-    return len(scaling & before), len(scaling - before)
-
-
-def _upstream(node: Node, steps: int) -> set[Value]:
-    found: set[Value] = set()
-    edge = [value for value in node.inputs if value is not None]
-    for _ in range(steps):
-        found |= set(edge)
-        edge = [v for each in edge for v in each.node.inputs if v is not None and v not in found]
-    return found
+def _is_scaled_alike(found: Match, options: Options) -> bool:
+    """To a rounding of float32: a quotient and a product by the reciprocal are one number."""
+    return isclose(factor(found, "gradient_scale", "gradient_divisor"), options.scale, rel_tol=2**-22)
 
 
 def _replace(outputs: dict[str, Value], found: Match, options: Options) -> None:
