@@ -28,6 +28,10 @@ void unary_to_bool(Context& c) {
     c.out(ACL_BOOL, [&] { return c.dims(0); });
 }
 
+void unary_to_bytes(Context& c) {
+    c.out(ACL_UINT8, [&] { return c.dims(0); });
+}
+
 void cast(Context& c) {
     DataType to = c.type("dst_type");
     if (to == ACL_DT_UNDEFINED) c.fail("its attribute \"dst_type\" names no data type");
@@ -144,6 +148,10 @@ void part(Context& c) {
     c.out(to, [&] { return c.dims("input"); });
 }
 
+void complex_abs(Context& c) {
+    c.out(c.dtype("x") == ACL_COMPLEX128 ? ACL_DOUBLE : ACL_FLOAT, [&] { return c.dims("x"); });
+}
+
 void angle_v2(Context& c) {
     DataType from = c.dtype("x");
     bool real = from == ACL_FLOAT16 || from == ACL_BF16;
@@ -195,6 +203,7 @@ constexpr Rule kRules[] = {
     {"ClipByValue", clip},
     {"ClipByValueV2", clip},
     {"Complex", to_given_type},
+    {"ComplexAbs", complex_abs},
     {"Conj", unary},
     {"Cos", unary},
     {"Cosh", unary},
@@ -276,6 +285,7 @@ constexpr Rule kRules[] = {
     {"OnesLike", unary},
     {"PRelu", like_first},
     {"PReluGrad", p_relu_grad},
+    {"PopulationCount", unary_to_bytes},
     {"Pow", promoting},
     {"Real", part},
     {"RealDiv", elementwise},

@@ -80,6 +80,19 @@ void fused_matmul(Context& c) {
         broadcast(c, c.results[0].type.dims, c.dims("x3"));
 }
 
+/// x1 is given by its entries and its shape.
+void sparse_matmul(Context& c) {
+    if (c.dtype("x1_values") != c.dtype("x2")) c.fail("x1_values and x2 differ in data type");
+    c.out(c.dtype("x2"), [&] {
+        Dims x1 = c.need_value("x1_shape"), x2 = c.dims("x2");
+        if (x1.size() != 2 || x2.size() != 2) c.fail("x1_shape and x2 should be matrices");
+        if (c.flag("adjoint_a")) std::swap(x1[0], x1[1]);
+        if (c.flag("adjoint_b")) std::swap(x2[0], x2[1]);
+        if (!same_size(x1[1], x2[0])) c.fail("the inner sizes differ");
+        return Dims{x1[0], x2[1]};
+    });
+}
+
 void square(Context& c) {
     c.out(c.dtype("x"), [&] {
         const Dims& x = c.dims("x");
@@ -157,6 +170,7 @@ constexpr Rule kRules[] = {
     {"MatrixInverse", square},
     {"MatrixTriangularSolve", triangular_solve},
     {"Einsum", einsum},
+    {"SparseTensorDenseMatMul", sparse_matmul, {"x1_shape"}},
 };
 
 }  // namespace

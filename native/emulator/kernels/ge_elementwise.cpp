@@ -39,6 +39,11 @@ void hard_sigmoid(const Tensor& x, Number alpha, Number beta, const Tensor& y) {
 void bitcast(const Tensor& x, std::optional<ScalarType> type, std::optional<bool>, const Tensor& y) {
     TORCH_CHECK(!type || *type == y.scalar_type(), "type is ", *type, ", the output is ", y.scalar_type());
     TORCH_CHECK(x.nbytes() == y.nbytes(), "the input has ", x.nbytes(), " bytes, the output ", y.nbytes());
+    if (x.element_size() == y.element_size()) {
+        const auto same = x.view(y.scalar_type());
+        if (!same.is_alias_of(y) || x.const_data_ptr() != y.const_data_ptr()) write(y, same);
+        return;
+    }
     const auto source = x.contiguous();
     if (source.const_data_ptr() == y.const_data_ptr() || y.nbytes() == 0) return;
     std::memcpy(y.mutable_data_ptr(), source.const_data_ptr(), y.nbytes());
@@ -104,6 +109,8 @@ const Table table{
           [](const Tensor& x, std::optional<ScalarType>, const Tensor& y) { write(y, at::real(x)); }),
     Entry(Ge{"Imag", {"Tout"}},
           [](const Tensor& x, std::optional<ScalarType>, const Tensor& y) { write(y, at::imag(x)); }),
+    Entry(Ge{"ComplexAbs", {"Tout"}},
+          [](const Tensor& x, std::optional<ScalarType>, const Tensor& y) { write(y, at::abs(x)); }),
     Entry(Ge{"Complex", {"Tout"}}, [](const Tensor& real, const Tensor& imag, std::optional<ScalarType>,
                                       const Tensor& y) { write(y, at::complex(real, imag)); }),
 };

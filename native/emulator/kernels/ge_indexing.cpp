@@ -151,20 +151,23 @@ const Table table{
 
     {Ge{"ScatterNd"}, scatter_nd},
     {Ge{"ScatterElements", {"axis", "reduction"}}, scatter_elements},
-    {Ge{"TensorScatterUpdate"},
-     [](const Tensor& x, const Tensor& indices, const Tensor& updates, const Tensor& y) {
-         call_aclnn("aclnnScatterNd", x, indices, updates, y);
-     }},
-    {Ge{"TensorScatterAdd"},
-     [](const Tensor& x, const Tensor& indices, const Tensor& updates, const Tensor& y) {
-         start_from(x, y);
-         call_aclnn("aclnnTfScatterAdd", y, indices, updates);
-     }},
-    {Ge{"TensorScatterSub"},
-     [](const Tensor& x, const Tensor& indices, const Tensor& updates, const Tensor& y) {
-         start_from(x, y);
-         call_aclnn("aclnnTfScatterAdd", y, indices, -updates);
-     }},
+    Entry(Ge{"TensorScatterUpdate"},
+          [](const Tensor& x, const Tensor& indices, const Tensor& updates, const Tensor& y) {
+              call_aclnn("aclnnScatterNd", x, indices, updates, y);
+          })
+        .updates(),
+    Entry(Ge{"TensorScatterAdd"},
+          [](const Tensor& x, const Tensor& indices, const Tensor& updates, const Tensor& y) {
+              start_from(x, y);
+              call_aclnn("aclnnTfScatterAdd", y, indices, updates);
+          })
+        .updates(),
+    Entry(Ge{"TensorScatterSub"},
+          [](const Tensor& x, const Tensor& indices, const Tensor& updates, const Tensor& y) {
+              start_from(x, y);
+              call_aclnn("aclnnTfScatterAdd", y, indices, -updates);
+          })
+        .updates(),
     {Ge{"IndexAdd", {"axis"}},
      [](const Tensor& var, const Tensor& indices, const Tensor& updates, Number axis, const Tensor& out) {
          call_aclnn("aclnnIndexAdd", var, axis.value_or(0), indices, updates, Scalar(1), out);

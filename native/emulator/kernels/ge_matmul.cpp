@@ -1,4 +1,9 @@
 // GE's matrix products and the solutions of linear systems.
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+
+#include <type_traits>
+
 #include "kernels/delegate.h"
 #include "kernels/widen.h"
 
@@ -35,6 +40,49 @@ void triangular_solve(const Tensor& matrix, const Tensor& rhs, Flag lower, Flag 
     write(y, at::linalg_solve_triangular(a, widen(rhs), flip ? !upper : upper));
 }
 
+// The sum of rows of x2 that the entries of a sparse x1 (row, column) name, in their order. Integers wrap.
+template <class T>
+void add_rows(const int64_t* indices, const T* values, int64_t count, const Tensor& x2, const Tensor& y,
+              bool flip) {
+    using Carried =
+        std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+    const auto rows = y.size(0), inner = x2.size(0), columns = y.size(1);
+    const auto* in = x2.const_data_ptr<T>();
+    auto* out = y.mutable_data_ptr<T>();
+    at::parallel_for(0, columns, 256, [&](int64_t begin, int64_t end) {
+        for (int64_t entry = 0; entry < count; ++entry) {
+            const auto row = indices[2 * entry + flip], column = indices[2 * entry + !flip];
+            TORCH_CHECK(0 <= row && row < rows && 0 <= column && column < inner, "x1_indices has (", row,
+                        ", ", column, "), x1 is ", rows, " by ", inner);
+            const auto value = static_cast<Carried>(values[entry]);
+            for (int64_t j = begin; j < end; ++j) {
+                const auto product = value * static_cast<Carried>(in[column * columns + j]);
+                auto& sum = out[row * columns + j];
+                sum = static_cast<T>(static_cast<Carried>(sum) + product);
+            }
+        }
+    });
+}
+
+void sparse_product(const Tensor& indices, const Tensor& values, IntArrayRef shape, const Tensor& x2,
+                    Flag adjoint1, Flag adjoint2, const Tensor& y) {
+    const bool flip = adjoint1.value_or(false);
+    const auto places = indices.to(at::kLong).contiguous();
+    const auto entries =
+        widen(flip && values.is_complex() ? values.conj() : values).resolve_conj().contiguous();
+    const auto right = widen(adjoint2.value_or(false) ? x2.mH() : x2).resolve_conj().contiguous();
+    TORCH_CHECK(shape.size() == 2 && right.dim() == 2 && shape[flip ? 0 : 1] == right.size(0), "x1 of shape ",
+                shape, flip ? " adjoint" : "", " does not go with x2 of ", right.sizes());
+    TORCH_CHECK(places.dim() == 2 && places.size(1) == 2 && places.size(0) == entries.numel(),
+                "x1_indices must be [entries, 2] for ", entries.numel(), " values, got ", places.sizes());
+    const auto sum = at::zeros({shape[flip ? 1 : 0], right.size(1)}, right.options());
+    AT_DISPATCH_ALL_TYPES_AND_COMPLEX(sum.scalar_type(), "SparseTensorDenseMatMul", [&] {
+        add_rows<scalar_t>(places.const_data_ptr<int64_t>(), entries.const_data_ptr<scalar_t>(),
+                           entries.numel(), right, sum, flip);
+    });
+    write(y, sum);
+}
+
 // Higher precision than the hardware's modes is always allowed, so those attributes are not read.
 const Table table{
     {Ge{"MatMul", {"transpose_x1", "transpose_x2"}}, product},
@@ -67,6 +115,7 @@ const Table table{
          for (const auto& operand : x) wide.push_back(widen(operand));
          write(y, at::einsum(equation, wide));
      }},
+    {Ge{"SparseTensorDenseMatMul", {"adjoint_a", "adjoint_b"}}, sparse_product},
     {Ge{"MatrixInverse", {"adjoint"}},
      [](const Tensor& x, Flag adjoint, const Tensor& y) {
          call_aclnn("aclnnInverse", adjoint.value_or(false) ? x.mH() : x, y);

@@ -71,8 +71,11 @@ const Table table{
     {Ge{"Slice"}, slice},
     {Ge{"SliceD", {"offsets", "size"}}, slice},
     {Ge{"SliceDV2", {"size"}}, slice},
-    {Ge{"AsStrided"}, [](const Tensor& x, IntArrayRef size, IntArrayRef stride, int64_t offset,
-                         const Tensor& y) { write(y, x.as_strided(size, stride, offset)); }},
+    {Ge{"AsStrided"},
+     [](const Tensor& x, IntArrayRef size, IntArrayRef stride, int64_t offset, const Tensor& y) {
+         const auto dense = x.contiguous();  // strides count elements of a dense x
+         write(y, dense.as_strided(size, stride, dense.storage_offset() + offset));
+     }},
     {Ge{"ViewCopy"}, view_copy},
     {Ge{"ArgMaxGrad", {"dimension"}}, scatter_along},
     extreme_with_place<largest>("ArgMaxWithValue"),

@@ -121,7 +121,7 @@ Tensor gather_v2(const Tensor& self, int64_t dim, const Tensor& index) {
     shape.erase(shape.begin() + wrapped);
     shape.insert(shape.begin() + wrapped, index.sizes().begin(), index.sizes().end());
     const auto rows = checked_index(index, self.size(wrapped), wrapped).reshape({-1});
-    return at::index_select(self, wrapped, rows).reshape(shape);
+    return at::index_select(as_moved(self), wrapped, rows).reshape(shape);
 }
 
 // mode 0 and 1 are hints for the hardware; 2 would tolerate indices out of range.
@@ -132,14 +132,14 @@ void gather_v3(const Tensor& self, int64_t dim, const Tensor& index, int64_t bat
     TORCH_CHECK(batch_dims >= 0 && batch_dims <= wrapped && batch_dims <= index.dim(), "batchDims is ",
                 batch_dims, ", it must be from 0 to dim (", wrapped, ") and to the index's ", index.dim(),
                 " dimensions");
-    if (batch_dims == 0) return write(out, gather_v2(self, wrapped, index));
+    if (batch_dims == 0) return write(as_moved(out), gather_v2(self, wrapped, index));
     const auto data = self.flatten(0, batch_dims - 1), places = index.flatten(0, batch_dims - 1);
     TORCH_CHECK(data.size(0) == places.size(0), "self of shape ", self.sizes(), " and index of shape ",
                 index.sizes(), " differ in their ", batch_dims, " batch dimensions");
     std::vector<Tensor> rows;
     for (int64_t i = 0; i < data.size(0); ++i)
         rows.push_back(gather_v2(data[i], wrapped - batch_dims, places[i]));
-    write(out, rows.empty() ? at::empty(out.sizes(), out.options()) : at::stack(rows).reshape(out.sizes()));
+    if (!rows.empty()) write(as_moved(out), at::stack(rows).reshape(out.sizes()));
 }
 
 void gather_nd(const Tensor& self, const Tensor& indices, bool negative, const Tensor& out) {
@@ -151,13 +151,14 @@ void gather_nd(const Tensor& self, const Tensor& indices, bool negative, const T
         flat.push_back(self.size(i));
         shape.push_back(self.size(i));
     }
-    write(out, at::index_select(self.reshape(flat), 0, rows.reshape({-1})).reshape(shape));
+    write(as_moved(out),
+          at::index_select(as_moved(self).reshape(flat), 0, rows.reshape({-1})).reshape(shape));
 }
 
 void gather(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& out) {
     const auto places = index.to(at::kLong);
     if (out.scalar_type() != self.scalar_type()) return write(out, at::gather(self, dim, places));
-    fill(out, [&](Tensor& to) { at::gather_out(to, self, dim, places); });
+    fill(as_moved(out), [&](Tensor& to) { at::gather_out(to, as_moved(self), dim, places); });
 }
 
 void index_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
@@ -208,7 +209,7 @@ const Table table{
     {"aclnnIndexSelect", index_select},
     {"aclnnGather", gather},
     {"aclnnGatherV2", [](const Tensor& self, int64_t dim, const Tensor& index,
-                         const Tensor& out) { write(out, gather_v2(self, dim, index)); }},
+                         const Tensor& out) { write(as_moved(out), gather_v2(self, dim, index)); }},
     {"aclnnGatherV3", gather_v3},
     {"aclnnGatherNd", gather_nd},
     {"aclnnIndexAdd", index_add},

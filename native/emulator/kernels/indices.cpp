@@ -37,6 +37,19 @@ void start_from(const Tensor& self, const Tensor& out) {
     out.copy_(self);
 }
 
+Tensor as_moved(const Tensor& tensor) {
+    switch (tensor.scalar_type()) {
+        case at::kUInt16:
+            return tensor.view(at::kShort);
+        case at::kUInt32:
+            return tensor.view(at::kInt);
+        case at::kUInt64:
+            return tensor.view(at::kLong);
+        default:
+            return tensor;
+    }
+}
+
 void accumulate_rows(const Tensor& self, const Tensor& rows, const Tensor& source) {
     if (!is_narrow(self.scalar_type())) {
         self.index_add_(0, rows, source);

@@ -16,6 +16,10 @@ Tensor positions(const Tensor& index_rows, IntArrayRef shape, bool negative_allo
 // The value of `self` in `out`, unless they are the same memory (torch_npu passes one tensor for both).
 void start_from(const Tensor& self, const Tensor& out);
 
+// Unsigned integers of several bytes as signed ones of the same memory, anything else as it is: what only
+// moves elements, ATen often does not do under these types.
+Tensor as_moved(const Tensor& tensor);
+
 // self[rows[i]] += source[i], in a fixed order, carried in float for half and bfloat16. `rows` is checked
 // already.
 void accumulate_rows(const Tensor& self, const Tensor& rows, const Tensor& source);

@@ -188,6 +188,7 @@ struct Kernel {
     std::vector<std::string> attributes;  // GE only
     std::function<void(const Args&)> body;
     bool elementwise = false;  // the output may be the very same memory as an input
+    bool updates = false;      // the output is the first input with changes, and may be its very memory
 };
 
 // The arguments of an operator that exists in many versions, by the names of CANN's prototype.
@@ -238,6 +239,11 @@ struct Entry {
     }
     Entry elementwise() && {
         kernel.elementwise = true;
+        return std::move(*this);
+    }
+
+    Entry updates() && {
+        kernel.updates = true;
         return std::move(*this);
     }
 

@@ -134,10 +134,10 @@ const Table table{
      [](const Tensor& self, IntArrayRef sizes, int64_t dim, const std::vector<Tensor>& out) {
          write_all(out, self.split_with_sizes(sizes, dim));
      }},
-    {"aclnnFlip",
-     [](const Tensor& self, IntArrayRef dims, const Tensor& out) { write(out, self.flip(dims)); }},
+    {"aclnnFlip", [](const Tensor& self, IntArrayRef dims,
+                     const Tensor& out) { write(as_moved(out), as_moved(self).flip(dims)); }},
     {"aclnnRoll", [](const Tensor& x, IntArrayRef shifts, IntArrayRef dims,
-                     const Tensor& out) { write(out, at::roll(x, shifts, dims)); }},
+                     const Tensor& out) { write(as_moved(out), at::roll(as_moved(x), shifts, dims)); }},
     {"aclnnRepeat",
      [](const Tensor& self, IntArrayRef repeats, const Tensor& out) { write(out, self.repeat(repeats)); }},
     {"aclnnRepeatInterleave",

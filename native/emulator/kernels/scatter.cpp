@@ -1,4 +1,7 @@
 // Writing a source at indices, with the reductions that CANN numbers.
+#include <cstddef>
+#include <cstring>
+
 #include "kernels/indices.h"
 #include "kernels/widen.h"
 
@@ -69,9 +72,16 @@ void scatter_nd(const Tensor& target, const Tensor& indices, const Tensor& updat
     const auto shape = joined(places.sizes(), target.sizes().slice(k));
     TORCH_CHECK(updates.sizes() == at::IntArrayRef(shape), "updates has shape ", updates.sizes(),
                 ", it must be ", at::IntArrayRef(shape));
-    const auto rows = as_rows(target, k);
-    rows.index_copy_(0, places.reshape({-1}),
-                     updates.reshape(joined({places.numel()}, target.sizes().slice(k))));
+    // One after the other: of several updates of a row the last counts.
+    const auto rows = as_rows(target, k).contiguous();
+    const auto sources = updates.to(target.scalar_type()).contiguous();
+    if (const std::size_t size = places.numel() == 0 ? 0 : sources.nbytes() / places.numel(); size > 0) {
+        const auto flat = places.contiguous();
+        auto* to = static_cast<std::byte*>(rows.mutable_data_ptr());
+        const auto* from = static_cast<const std::byte*>(sources.const_data_ptr());
+        for (int64_t i = 0; i < flat.numel(); ++i)
+            std::memcpy(to + flat.const_data_ptr<int64_t>()[i] * size, from + i * size, size);
+    }
     write_back(target, rows);
 }
 

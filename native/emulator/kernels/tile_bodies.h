@@ -28,7 +28,7 @@ struct Source {
 };
 
 template <class F, class T, class... S>
-void loop(T* out, int64_t n, S... sources) {
+void loop(T* out, int64_t n, const S&... sources) {
     constexpr int64_t kStep = Vectorized<T>::size();
     int64_t i = 0;
     for (; i + kStep <= n; i += kStep) F::of(sources.at(i)...).store(out + i);
@@ -81,6 +81,11 @@ NPU_BINARY(Add, a + b)
 NPU_BINARY(Sub, a - b)
 NPU_BINARY(Mul, a* b)
 NPU_BINARY(Div, a / b)
+NPU_BINARY(And, a& b)
+NPU_BINARY(Or, a | b)
+NPU_BINARY(Xor, a ^ b)
+NPU_BINARY(ShiftLeft, a << b)
+NPU_BINARY(ShiftRight, a >> b)
 NPU_BINARY(FloatMaximum, at::vec::maximum(a, b))
 NPU_BINARY(FloatMinimum, at::vec::minimum(a, b))
 #undef NPU_UNARY
@@ -109,6 +114,16 @@ constexpr Row one(const char* type, Code code) {
 template <class F>
 constexpr Row two(const char* type, Code code) {
     return {type, code, 2, {binary<F, float>, binary<F, c10::Half>, binary<F, c10::BFloat16>}};
+}
+template <class F>
+constexpr Row two_of_numbers(const char* type, Code code) {
+    Row row = two<F>(type, code);
+    row.bodies[3] = binary<F, int32_t>;
+    return row;
+}
+template <class F>
+constexpr Row two_of_integers(const char* type) {
+    return {type, Code::none, 2, {nullptr, nullptr, nullptr, binary<F, int32_t>}};
 }
 
 // Between float and a type of half its width: two vectors of float are one of the other.
@@ -191,6 +206,8 @@ template <std::size_t N>
             return with<Maximum>(pack, link);
         case Code::minimum:
             return with<Minimum>(pack, link);
+        case Code::none:
+            return;  // never a link: chains are of floats
     }
 }
 
@@ -221,14 +238,19 @@ constexpr Row kRows[]{one<Abs>("Abs", Code::abs),
                       one<Reciprocal>("Reciprocal", Code::reciprocal),
                       one<Square>("Square", Code::square),
                       one<Relu>("Relu", Code::relu),
-                      two<Add>("Add", Code::add),
-                      two<Add>("AddV2", Code::add),
-                      two<Sub>("Sub", Code::sub),
-                      two<Mul>("Mul", Code::mul),
+                      two_of_numbers<Add>("Add", Code::add),
+                      two_of_numbers<Add>("AddV2", Code::add),
+                      two_of_numbers<Sub>("Sub", Code::sub),
+                      two_of_numbers<Mul>("Mul", Code::mul),
                       two<Div>("Div", Code::div),
                       two<Div>("RealDiv", Code::div),
                       two<Maximum>("Maximum", Code::maximum),
-                      two<Minimum>("Minimum", Code::minimum)};
+                      two<Minimum>("Minimum", Code::minimum),
+                      two_of_integers<And>("BitwiseAnd"),
+                      two_of_integers<Or>("BitwiseOr"),
+                      two_of_integers<Xor>("BitwiseXor"),
+                      two_of_integers<ShiftLeft>("LeftShift"),
+                      two_of_integers<ShiftRight>("RightShift")};
 
 constexpr Bodies kBodies{
     kRows,

@@ -7,10 +7,25 @@
 
 namespace npu::emulator::tile {
 
-inline constexpr std::array kTypes{c10::kFloat, c10::kHalf, c10::kBFloat16};
+inline constexpr std::array kTypes{c10::kFloat, c10::kHalf, c10::kBFloat16, c10::kInt};
 
-/// An operator's place in the switch of a chain.
-enum class Code { abs, neg, sqrt, rsqrt, reciprocal, square, relu, add, sub, mul, div, maximum, minimum };
+/// An operator's place in the switch of a chain; those on integers alone have none.
+enum class Code {
+    abs,
+    neg,
+    sqrt,
+    rsqrt,
+    reciprocal,
+    square,
+    relu,
+    add,
+    sub,
+    mul,
+    div,
+    maximum,
+    minimum,
+    none
+};
 
 struct Row {
     const char* type;

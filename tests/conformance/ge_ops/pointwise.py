@@ -59,6 +59,10 @@ def xlogy(x, y):
     return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
 
 
+def popcount(x):
+    return np.array([bin(int(number)).count("1") for number in x.flat]).reshape(x.shape)
+
+
 UNARY = [
     unary("Abs", np.abs, NUMBERS),
     unary("Neg", np.negative, NUMBERS),
@@ -108,6 +112,7 @@ UNARY = [
     unary("Trunc", np.trunc),
     unary("LogicalNot", np.logical_not, "b1"),
     unary("Invert", np.invert, "i4 i8 u1", domain="bits"),
+    Op("PopulationCount", "i4 i8 u1 i1", [Case([X((3, 4), "bits")], popcount)], compiled=True),
     unary("IsInf", np.isinf),
     unary("IsFinite", np.isfinite),
     unary("IsNan", np.isnan),

@@ -83,12 +83,19 @@ def test_an_attribute_that_would_change_the_result_is_refused(door):
     ones = (ctypes.c_int64 * 4)(1, 1, 1, 1)
     attributes = [("ListInt", name, 4, ones) for name in ("strides", "pads", "dilations")]
     assert (
-        door("Conv2D", [x, weight], [npu(1, 3, 5, 5)], [*attributes, ("String", "data_format", b"NHWC")]) != 0
+        door(
+            "DepthwiseConv2D",
+            [x, weight],
+            [npu(1, 3, 5, 5)],
+            [*attributes, ("String", "data_format", b"NHWC")],
+        )
+        != 0
     )
     assert (
-        "Conv2D: its attribute data_format is NHWC; the host emulator implements NCHW only" in door.message()
+        "DepthwiseConv2D: its attribute data_format is NHWC; the host emulator implements NCHW only"
+        in door.message()
     )
-    assert door("Conv2D", [x, weight], [npu(1, 3, 5, 5)], attributes) != 0
+    assert door("DepthwiseConv2D", [x, weight], [npu(1, 3, 5, 5)], attributes) != 0
     assert "data_format is not given" in door.message()
     assert door("Abs", [x], [x], [("Int", "mystery", ctypes.c_int64(1))]) != 0
     assert "its attribute mystery is not implemented" in door.message()

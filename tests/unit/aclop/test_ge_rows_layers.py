@@ -262,6 +262,30 @@ def test_convolutions_by_attributes(door):
     check(door, Case("DepthwiseConv2D", [x, depth], [want], plain))
 
 
+def test_convolutions_with_channels_last_and_uneven_padding(door):
+    x, w = torch.randn(2, 7, 6, 4), torch.randn(3, 2, 4, 5)
+    a, k = leaf(x), leaf(w)
+    padded = F.pad(a, (0, 0, 1, 0, 0, 2))
+    y = F.conv2d(padded.permute(0, 3, 1, 2), k.permute(3, 2, 0, 1), None, (2, 1), 0, (1, 2)).permute(
+        0, 2, 3, 1
+    )
+    options = {"strides": [1, 2, 1, 1], "pads": [0, 2, 1, 0], "dilations": [1, 1, 2, 1], "groups": 1,
+               "data_format": "NHWC"}  # fmt: skip
+    check(door, Case("Conv2D", [x, w, None, None], [y.detach().float()], {**options, "offset_x": 0}, 1e-4))
+    dy = torch.randn(y.shape)
+    dx, dw = grads(y, dy, a, k)
+    check(door, Case("Conv2DBackpropInput", [ints(*x.shape), w, dy], [dx], options, 1e-4))
+    check(door, Case("Conv2DBackpropFilter", [x, ints(*w.shape), dy], [dw], options, 1e-4))
+
+
+def test_the_gradient_of_a_convolution_takes_doubles(door):
+    matrix, rhs = torch.randn(2, 3, 4).double(), torch.randn(2, 4, 5).double()
+    options = {"strides": [1] * 4, "pads": [0] * 4, "dilations": [1] * 4, "groups": 2, "data_format": "NCHW"}
+    filters, dy = matrix.mT.reshape(8, 3, 1, 1).contiguous(), rhs.reshape(1, 8, 1, 5)
+    want = (matrix @ rhs).reshape(1, 6, 1, 5)
+    check(door, Case("Conv2DBackpropInput", [ints(1, 6, 1, 5), filters, dy], [want], options))
+
+
 # --- losses ---
 
 

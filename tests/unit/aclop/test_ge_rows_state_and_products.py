@@ -170,6 +170,23 @@ def test_products_by_equation_and_by_batches(door):
     check(door, Case("TransposeBatchMatMul", [a, b], [(a @ b).transpose(0, 1).contiguous()], options))
 
 
+@pytest.mark.parametrize("dtype", [F32, torch.float64, I32, I64, torch.complex64, torch.float16], ids=str)
+def test_sparse_times_dense(door, dtype):
+    places = ints(0, 1, 2, 0, 0, 1, 2, 3).reshape(4, 2)
+    values = torch.tensor([2, -3, 5, 2**31 - 1 if dtype == I32 else 7]).to(dtype)
+    if dtype.is_complex:
+        values = values * (1 + 2j)
+    dense = torch.zeros(3, 4, dtype=dtype)
+    for (row, column), value in zip(places.tolist(), values, strict=True):
+        dense[row, column] += value
+    right, wide = sample((4, 5), -3, 4, dtype), sample((5, 3), -3, 4, dtype)
+    shape, plain = ints(3, 4), {"adjoint_a": False, "adjoint_b": False}
+    both = {"adjoint_a": True, "adjoint_b": True}
+    check(door, Case("SparseTensorDenseMatMul", [places, values, shape, right], [dense @ right], plain))
+    want = [dense.mH @ wide.mH]
+    check(door, Case("SparseTensorDenseMatMul", [places.int(), values, shape, wide], want, both))
+
+
 def test_linear_systems(door):
     a = torch.randn(4, 4, dtype=torch.float64)
     square = (a @ a.t() + 4 * torch.eye(4, dtype=torch.float64)).float()

@@ -152,3 +152,35 @@ def test_a_chain_of_operators_with_single_elements(seed: int) -> None:
     g.output(value)
     (got,) = run(g, [x.numpy()])
     np.testing.assert_array_equal(got, want.numpy())
+
+
+@pytest.mark.parametrize("single", [None, 0, 1])
+@pytest.mark.parametrize(
+    "name", ["Add", "Sub", "Mul", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift"]
+)
+def test_integers_of_32_bits(name: str, single: int | None) -> None:
+    count = 4099
+    generator = np.random.default_rng(6)
+    sides = [generator.integers(-(2**31), 2**31, count, dtype=np.int32) for _ in range(2)]
+    if "Shift" in name:
+        sides[1] &= 31
+    if single is not None:
+        sides[single] = sides[single][:1]
+    functions = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "BitwiseAnd": np.bitwise_and,
+                 "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor, "LeftShift": np.left_shift,
+                 "RightShift": np.right_shift}  # fmt: skip
+    g = Builder("tiles")
+    a, b = (g.input(f"x{i}", "int32", side.shape) for i, side in enumerate(sides))
+    g.output(g.add("Invert", g.add(name, a, b)))
+    (got,) = run(g, sides)
+    np.testing.assert_array_equal(got, ~functions[name](*sides))
+
+
+def test_an_element_repeated_by_broadcast_to_has_a_window_in_each_tile() -> None:
+    x, one = np.arange(300_000, dtype=np.int32), np.array([7], np.int32)
+    g = Builder("tiles")
+    a, b = g.input("x", "int32", x.shape), g.input("one", "int32", (1,))
+    wide = g.add("BroadcastTo", b, list(x.shape))
+    g.output(g.add("BitwiseXor", g.add("Add", a, wide), wide))
+    (got,) = run(g, [x, one])
+    np.testing.assert_array_equal(got, (x + 7) ^ 7)

@@ -1,4 +1,6 @@
 // Compiled graphs, and the engine that makes them.
+#include <ATen/Parallel.h>
+
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -9,6 +11,7 @@
 #include "ge/engine/fuse.h"
 #include "ge/engine/lower.h"
 #include "ge/engine/plan.h"
+#include "ge/engine/split.h"
 #include "ge/engine/static_run.h"
 #include "kernels/scope.h"
 #include "runtime/launch.h"
@@ -16,7 +19,7 @@
 namespace npu::ge {
 namespace {
 
-constexpr std::size_t kKeptBindings = 8;  // of one graph: sets of addresses that come back
+constexpr std::size_t kKeptBindings = 32;  // of one graph: sets of addresses that come back
 
 /// A program bound to addresses; shared by the tasks that are under way.
 struct Binding {
@@ -25,10 +28,31 @@ struct Binding {
     std::vector<Stretch> stretches;
 };
 
+/// About how many bytes a run goes through, so that small graphs run without a change of threads. What reads
+/// an element more than once counts for more; what may take any time, for too much.
+std::size_t work_of(const Program& program) {
+    constexpr std::size_t kStep = 256, kRereads = 8;
+    std::size_t sum = 0;
+    for (const Step& step : program.steps) {
+        if (step.kind == Kind::view) continue;
+        if (step.kind != Kind::row) return SIZE_MAX;
+        std::size_t bytes = kStep;
+        for (const auto* numbers : {&step.inputs, &step.outputs})
+            for (const int number : *numbers) {
+                if (number < 0) continue;
+                const TensorType& type = program.values[number].type;
+                bytes += type.elements() * graph::element_size(type.dtype);
+            }
+        sum += step.kernel->elementwise ? bytes : bytes * kRereads;
+    }
+    return sum;
+}
+
 class StretchTask final : public emulator::Task {
   public:
-    StretchTask(std::shared_ptr<const Binding> binding, std::size_t stretch)
-        : binding_(std::move(binding)), stretch_(stretch) {}
+    StretchTask(std::shared_ptr<const Binding> binding, std::size_t stretch, std::size_t work)
+        : binding_(std::move(binding)), stretch_(stretch), work_(work) {}
+    std::size_t work() const override { return work_; }
     void run() override {
         const emulator::AtenScope scope;
         for (const auto& command : binding_->stretches[stretch_].commands) command();
@@ -37,7 +61,7 @@ class StretchTask final : public emulator::Task {
 
   private:
     std::shared_ptr<const Binding> binding_;
-    std::size_t stretch_;
+    std::size_t stretch_, work_;
 };
 
 /// A stretch of a dynamic graph, whose caller waits for it.
@@ -118,7 +142,10 @@ void check_type(const TensorType& actual, const TensorType& compiled, const std:
 class CompiledGraph final : public Executable {
   public:
     CompiledGraph(std::shared_ptr<const Program> program, Summary summary)
-        : program_(std::move(program)), summary_(std::move(summary)), workspaces_(summary_.workspace) {}
+        : program_(std::move(program)),
+          work_(program_->is_static ? work_of(*program_) : SIZE_MAX),
+          summary_(std::move(summary)),
+          workspaces_(summary_.workspace) {}
 
     const Summary& summary() const override { return summary_; }
 
@@ -175,7 +202,8 @@ class CompiledGraph final : public Executable {
         for (std::size_t i = 0; i < binding->stretches.size(); ++i) {
             const Stretch& stretch = binding->stretches[i];
             if (!stretch.commands.empty()) {
-                if (const aclError code = emulator::launch(stream, std::make_unique<StretchTask>(binding, i));
+                if (const aclError code =
+                        emulator::launch(stream, std::make_unique<StretchTask>(binding, i, work_));
                     code != ACL_SUCCESS)
                     return code;
             }
@@ -270,11 +298,25 @@ class CompiledGraph final : public Executable {
     }
 
     const std::shared_ptr<const Program> program_;
+    const std::size_t work_;
     const Summary summary_;
     mutable Workspaces workspaces_;
     mutable std::mutex mutex_;
     mutable std::list<std::pair<Key, std::shared_ptr<const Binding>>> bindings_;  ///< the last used first
 };
+
+void count_steps(const Program& program, Summary& summary) {
+    for (const Step& step : program.steps) {
+        if (step.kind == Kind::split) {
+            count_steps(*step.bodies.front(), summary);
+            continue;
+        }
+        const bool fused = step.kind == Kind::fused;
+        summary.regions += fused;
+        summary.fused += fused ? step.bodies.front()->steps.size() : 0;
+        summary.steps += fused ? step.bodies.front()->steps.size() : step.kind != Kind::view;
+    }
+}
 
 Summary summarise(const Program& program) {
     Summary summary;
@@ -295,25 +337,28 @@ Summary summarise(const Program& program) {
     }
     for (const Value& value : program.values)
         if (value.constant.defined()) summary.constants += value.constant.nbytes();
-    for (const Step& step : program.steps) {
-        const bool fused = step.kind == Kind::fused;
-        summary.regions += fused;
-        summary.fused += fused ? step.bodies.front()->steps.size() : 0;
-        summary.steps += fused ? step.bodies.front()->steps.size() : step.kind != Kind::view;
-    }
+    count_steps(program, summary);
     return summary;
 }
 
-/// Fuses (`fusing`) and plans the program and the bodies of its branches and loops.
-void optimise(Program& program, const CompileOptions& options, bool fusing) {
+struct Wanted {
+    const CompileOptions& options;
+    bool fusing;
+    int64_t cores;  ///< 1: no step is split
+};
+
+/// Splits, fuses and plans the program and the bodies of its steps.
+void optimise(Program& program, const Wanted& wanted) {
+    split(program, wanted.cores);
     for (Step& step : program.steps) {
         for (auto& body : step.bodies) {
             auto own = std::make_shared<Program>(*body);
-            optimise(*own, options, fusing);
+            optimise(*own, {wanted.options, wanted.fusing, step.kind == Kind::split ? 1 : wanted.cores});
             body = std::move(own);
         }
+        if (step.kind == Kind::split) add_scratch(program, step);
     }
-    if (fusing) fuse(program, options);
+    if (wanted.fusing) fuse(program, wanted.options);
     plan(program);
 }
 
@@ -323,7 +368,8 @@ class GraphEngine final : public Engine {
         const emulator::AtenScope scope;
         graph::verify(model);
         Program program = lower(model);
-        optimise(program, options, options.autofuse && program.is_static);
+        optimise(program, {options, options.autofuse && program.is_static,
+                           program.is_static ? at::get_num_threads() : 1});
         Summary summary = summarise(program);
         return std::make_shared<CompiledGraph>(std::make_shared<const Program>(std::move(program)),
                                                std::move(summary));

@@ -5,9 +5,6 @@
 #include <set>
 
 namespace npu::ge {
-namespace {
-
-constexpr std::size_t kLargestRegion = 64;  // CANN's AutoFuse: nodes in a fusion
 
 /// Operators that compute each element from the matching elements of their inputs, with NumPy's broadcasting.
 /// The rows of the table of kernels are marked too (elementwise), but some of those broadcast in ways of
@@ -54,6 +51,10 @@ bool is_pointwise(const Step& step) {
     return step.kind == Kind::row && step.kernel->elementwise && step.outputs.size() == 1 &&
            types.contains(step.op->name);
 }
+
+namespace {
+
+constexpr std::size_t kLargestRegion = 64;  // CANN's AutoFuse: nodes in a fusion
 
 /// A reduction over the last dimensions that keeps them as ones: each row of a tile is reduced on its own.
 struct Reduction {

@@ -6,6 +6,10 @@
 
 namespace npu::ge {
 
+/// Whether the step computes each element from the matching elements of its inputs, with NumPy's
+/// broadcasting.
+bool is_pointwise(const Step& step);
+
 /// Replaces steps of a static program by regions of 2 to 64 of them (CANN's limit). Before plan().
 void fuse(Program& program, const CompileOptions& options);
 

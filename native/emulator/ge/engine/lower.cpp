@@ -50,7 +50,7 @@ class Lowering {
     Program body(const std::string& name, const std::vector<Value>& arguments, const Node& caller) const;
 
     std::vector<int> graph(const Graph& graph, const std::vector<int>& arguments);
-    int add(Value value);
+    int add(Value value) { return add_value(program_, std::move(value)); }
 
   private:
     using Outputs = std::vector<std::vector<int>>;
@@ -63,6 +63,7 @@ class Lowering {
     std::vector<int> emit(Step step, const std::vector<graph::Inferred>& types);
     std::vector<int> constants(const Node& node, const std::vector<at::Tensor>& values,
                                const std::vector<graph::Inferred>& types);
+    bool changes_nothing(const Step& step, const std::vector<graph::Inferred>& types) const;
     bool as_views(Step& step, const std::vector<graph::Inferred>& types, std::vector<int>& outputs);
 
     std::vector<graph::Inferred> infer(const Step& step) const;
@@ -75,24 +76,8 @@ class Lowering {
     const Model& model_;
     Program& program_;
     const int depth_;
+    std::set<std::string_view> result_nodes_;  ///< whose outputs the graph returns
 };
-
-int Lowering::add(Value value) {
-    const int number = static_cast<int>(program_.values.size());
-    if (value.root < 0) value.root = number;
-    if (!value.type.is_static()) {
-        program_.is_static = false;
-    } else if (value.strides.empty()) {
-        value.strides.resize(value.type.dims.size());
-        int64_t stride = 1;
-        for (std::size_t i = value.strides.size(); i-- > 0;) {
-            value.strides[i] = stride;
-            stride *= std::max<int64_t>(value.type.dims[i], 1);
-        }
-    }
-    program_.values.push_back(std::move(value));
-    return number;
-}
 
 const Graph& Lowering::subgraph(const std::string& name, const Node& caller) const {
     const Graph* found = model_.find(name);
@@ -128,6 +113,11 @@ Program Lowering::body(const std::string& name, const std::vector<Value>& argume
 std::vector<int> Lowering::graph(const Graph& graph, const std::vector<int>& arguments) {
     Outputs outputs(graph.nodes.size());
     std::vector<int> results;
+    for (const Node& last : graph.nodes) {
+        if (last.type != "NetOutput") continue;
+        for (const auto& edge : last.inputs)
+            if (edge.node >= 0) result_nodes_.insert(graph.nodes[edge.node].name);
+    }
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
         const Node& current = graph.nodes[i];
         std::vector<int> inputs;
@@ -220,10 +210,19 @@ std::vector<int> Lowering::plain(const Node& node, const std::vector<int>& input
         for (const int input : inputs) found.push_back(input < 0 ? Value{} : program_.values[input]);
         return found;
     }();
+    if (changes_nothing(step, types)) return {inputs[0]};
     if (const auto folded = fold(step, given, types)) return constants(node, *folded, types);
     std::vector<int> outputs;
     if (as_views(step, types, outputs)) return outputs;
     return emit(std::move(step), types);
+}
+
+/// A Cast to the type that is there (torchair writes one after most operators). Results keep theirs, which
+/// names them, and so do inputs, which Assign may write to.
+bool Lowering::changes_nothing(const Step& step, const std::vector<graph::Inferred>& types) const {
+    if (step.op->name != "Cast" || step.inputs[0] < 0 || result_nodes_.contains(step.node)) return false;
+    const Value& source = program_.values[step.inputs[0]];
+    return source.type == types[0].type && program_.values[source.root].place == Place::temporary;
 }
 
 bool Lowering::as_views(Step& step, const std::vector<graph::Inferred>& types, std::vector<int>& outputs) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 
 namespace npu::ge {
 namespace {
@@ -31,6 +32,7 @@ class Planner {
         program_.offsets.assign(program_.values.size(), std::nullopt);
         program_.result_of.assign(program_.values.size(), -1);
         assign_results();
+        extend_results();
         make_blocks();
         place_blocks();
     }
@@ -71,18 +73,33 @@ class Planner {
         }
     }
 
+    /// What a result is made of by updates is computed in the result's memory too.
+    void extend_results() {
+        for (int i = static_cast<int>(program_.steps.size()); i-- > 0;) {
+            const Step& step = program_.steps[i];
+            if (step.kind != Kind::row || !step.kernel->updates) continue;
+            const int result = program_.result_of[value(step.outputs[0]).root];
+            if (result < 0) continue;
+            if (const int root = reusable(step, i, step.outputs[0]); root >= 0)
+                program_.result_of[root] = result;
+        }
+    }
+
     bool owns_memory(int number) const {
         return value(number).root == number && value(number).place == Place::temporary;
     }
 
     /// An input whose memory the output may take over.
     int reusable(const Step& step, int index, int output) const {
-        if (step.kind != Kind::row || !step.kernel->elementwise || step.outputs.size() != 1) return -1;
-        for (const int input : step.inputs) {
+        if (step.kind != Kind::row || step.outputs.size() != 1) return -1;
+        if (!step.kernel->elementwise && !step.kernel->updates) return -1;
+        const std::span inputs(step.inputs.data(), step.kernel->updates ? 1 : step.inputs.size());
+        for (const int input : inputs) {
             if (input < 0) continue;
             const int root = value(input).root;
-            const bool read_otherwise = std::ranges::any_of(step.inputs, [&](int other) {
-                return other >= 0 && value(other).root == root && !whole(value(other));  // x + x.T
+            const bool read_otherwise = std::ranges::any_of(step.inputs, [&](const int& other) {
+                if (other < 0 || value(other).root != root) return false;
+                return !whole(value(other)) || (step.kernel->updates && &other != &input);  // x + x.T
             });
             if (read_otherwise) continue;
             if (owns_memory(root) && program_.result_of[root] < 0 && last_use_[root] == index &&

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorUtils.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/dtype.h"
@@ -16,6 +17,23 @@ bool Value::contiguous() const {
         expected *= std::max<int64_t>(type.dims[i], 1);
     }
     return true;
+}
+
+int add_value(Program& program, Value value) {
+    const int number = static_cast<int>(program.values.size());
+    if (value.root < 0) value.root = number;
+    if (!value.type.is_static()) {
+        program.is_static = false;
+    } else if (value.strides.empty()) {
+        value.strides.resize(value.type.dims.size());
+        int64_t stride = 1;
+        for (std::size_t i = value.strides.size(); i-- > 0;) {
+            value.strides[i] = stride;
+            stride *= std::max<int64_t>(value.type.dims[i], 1);
+        }
+    }
+    program.values.push_back(std::move(value));
+    return number;
 }
 
 void fail_at(const Step& step, const std::string& what) {

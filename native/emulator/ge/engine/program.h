@@ -38,6 +38,7 @@ enum class Kind {
     loop,        ///< While
     collective,  ///< Hcom*
     fused,       ///< a region that AutoFuse made: its steps are in `bodies`
+    split,       ///< steps that run on pieces of their values, one on each core (split.h)
 };
 
 struct Program;
@@ -59,6 +60,10 @@ struct Step {
     // others read.
     std::vector<int64_t> domain;  ///< the shape that tiles cut
     std::size_t rows = 0;         ///< how many of its first dimensions they may cut
+    // Kind::split: bodies[0] is the program of one piece, a program of its own. The last output is scratch.
+    int64_t pieces = 0;
+    std::vector<int> input_cuts,
+        output_cuts;  ///< the dimension along which it is cut; -1: each has all of it
 };
 
 struct Program {
@@ -74,6 +79,9 @@ struct Program {
     std::size_t workspace = 0;
     std::vector<std::vector<int>> dies;  ///< values whose memory nobody reads after that step
 };
+
+/// Adds the value, row-major where it is static and has no strides; returns its number.
+int add_value(Program& program, Value value);
 
 /// "node 'add_3' (Add): what" as the exception that everything in the engine throws.
 [[noreturn]] void fail_at(const Step& step, const std::string& what);

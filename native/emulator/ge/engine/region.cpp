@@ -77,7 +77,8 @@ class Window {
         }
         strides_.assign(aligned.strides.begin(),
                         aligned.strides.begin() + static_cast<int64_t>(grid.cut) + 1);
-        view_ = moves_ ? whole.as_strided(sizes, aligned.strides, base_) : whole;
+        // One element repeated along the cut (strides of 0) has a window too, which stays.
+        view_ = moves_ || sizes != aligned.sizes ? whole.as_strided(sizes, aligned.strides, base_) : whole;
     }
 
     void move(int64_t tile) {

@@ -2,6 +2,7 @@
 
 #include "ge/engine/control_flow.h"
 #include "ge/engine/region.h"
+#include "ge/engine/split.h"
 
 namespace npu::ge {
 namespace {
@@ -67,7 +68,9 @@ class Binder {
         } else if (value.place == Place::input) {
             tensor = inputs_.at(value.index);
         } else if (const int result = program_.result_of[number]; result >= 0) {
-            tensor = staged_[result] ? empty(value.type) : outputs_[result].view(value.type.dims);
+            // The result may be these bits under another type.
+            const auto type = scalar_type(value.type.dtype);
+            tensor = staged_[result] ? empty(value.type) : outputs_[result].view(type).view(value.type.dims);
         } else {
             tensor = at::for_blob(workspace_ + program_.offsets[number].value(), value.type.dims)
                          .options(at::TensorOptions().dtype(scalar_type(value.type.dtype)))
@@ -79,8 +82,10 @@ class Binder {
     at::Tensor tensor(int number) {
         if (number < 0) return {};
         const Value& value = program_.values[number];
-        const at::Tensor& memory = root(value.root);
-        if (value.root == number) return memory;
+        if (value.root == number) return root(number);
+        at::Tensor memory = root(value.root);
+        const auto type = scalar_type(value.type.dtype);
+        if (memory.scalar_type() != type) memory = memory.view(type);  // Bitcast, of one size
         return memory.as_strided(value.type.dims, value.strides, memory.storage_offset() + value.offset);
     }
 
@@ -104,6 +109,9 @@ class Binder {
             case Kind::fused:
                 commands().push_back(
                     named(step, bind_region(program_, step, [this](int number) { return tensor(number); })));
+                return;
+            case Kind::split:
+                commands().push_back(bind_split(step, tensors(step.inputs), tensors(step.outputs)));
                 return;
             default:
                 return bind_row(step);
@@ -141,7 +149,9 @@ class Binder {
         for (std::size_t i = 0; i < outputs_.size(); ++i) {
             const at::Tensor source = tensor(program_.results[i]);
             const at::Tensor target = outputs_[i];
-            if (source.const_data_ptr() == target.const_data_ptr() && source.is_contiguous()) continue;
+            if (source.const_data_ptr() == target.const_data_ptr() &&
+                (source.is_contiguous() ? target.is_contiguous() : source.strides() == target.strides()))
+                continue;
             if (!staged_[i]) {
                 commands().push_back([target, source] { target.copy_(source); });
             } else {

@@ -3,6 +3,7 @@
 #include <ATen/TensorUtils.h>
 
 #include <map>
+#include <set>
 
 namespace npu::ge {
 namespace {
@@ -38,12 +39,25 @@ std::optional<Tensors> broadcast(const Step&, const Tensors& inputs, const Types
     return Tensors{inputs[0].expand(types[0].type.dims)};
 }
 
+/// Whether an input that decides the view is known: while compiling, what an operator computes is not.
+bool has_value(const Tensors& inputs, std::size_t position) {
+    return inputs.size() <= position || !inputs[position].defined() || !inputs[position].is_meta();
+}
+
 std::optional<Tensors> slice(const Step& step, const Tensors& inputs, const Types& types) {
+    if (!has_value(inputs, 1)) return std::nullopt;
     const auto begin = list(step, inputs, 1, "offsets");
     at::Tensor view = inputs[0];
     for (std::size_t i = 0; i < begin.size(); ++i)
         view = view.narrow(static_cast<int64_t>(i), begin[i], types[0].type.dims[i]);
     return Tensors{view};
+}
+
+/// The same bits under a type of the same size.
+std::optional<Tensors> bitcast(const Step&, const Tensors& inputs, const Types& types) {
+    const auto type = scalar_type(types[0].type.dtype);
+    if (static_cast<int64_t>(at::elementSize(type)) != inputs[0].element_size()) return std::nullopt;
+    return Tensors{inputs[0].view(type)};
 }
 
 /// Pieces one after the other along the one dimension in which they are smaller than the input.
@@ -64,21 +78,11 @@ int64_t attribute(const Step& step, const char* name) { return std::get<int64_t>
 
 const std::map<std::string_view, Rule>& rules() {
     static const std::map<std::string_view, Rule> table{
-        {"Identity", reshape},
-        {"Reshape", reshape},
-        {"Squeeze", reshape},
-        {"SqueezeV2", reshape},
-        {"SqueezeV3", reshape},
-        {"Unsqueeze", reshape},
-        {"UnsqueezeV2", reshape},
-        {"UnsqueezeV3", reshape},
-        {"ExpandDims", reshape},
-        {"Flatten", reshape},
-        {"FlattenV2", reshape},
         {"Transpose", transpose},
         {"TransposeD", transpose},
         {"BroadcastTo", broadcast},
         {"BroadcastToD", broadcast},
+        {"Bitcast", bitcast},
         {"Slice", slice},
         {"SliceD", slice},
         {"SplitV", [](const Step&, const Tensors& x,
@@ -97,9 +101,17 @@ const std::map<std::string_view, Rule>& rules() {
 
 }  // namespace
 
-bool makes_views(std::string_view type) { return rules().contains(type); }
+bool only_reshapes(std::string_view type) {
+    static const std::set<std::string_view> types{"Identity",   "Reshape",   "Squeeze",     "SqueezeV2",
+                                                  "SqueezeV3",  "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3",
+                                                  "ExpandDims", "Flatten",   "FlattenV2"};
+    return types.contains(type);
+}
+
+bool makes_views(std::string_view type) { return only_reshapes(type) || rules().contains(type); }
 
 std::optional<Tensors> make_views(const Step& step, const Tensors& inputs, const Types& types) {
+    if (only_reshapes(step.op->name)) return reshape(step, inputs, types);
     return rules().at(step.op->name)(step, inputs, types);
 }
 

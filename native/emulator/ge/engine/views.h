@@ -7,6 +7,9 @@ namespace npu::ge {
 
 bool makes_views(std::string_view type);
 
+/// Whether the result is the first input under other sizes, element by element in row-major order.
+bool only_reshapes(std::string_view type);
+
 /// The outputs as views of inputs[0]; nullopt where a copy is needed (a Reshape of a transposed tensor). The
 /// other inputs hold values. `types` are the outputs' types, static.
 std::optional<std::vector<at::Tensor>> make_views(const Step& step, const std::vector<at::Tensor>& inputs,
