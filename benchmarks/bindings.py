@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import statistics
 from collections.abc import Callable
 
-from benchmarks.pair import Comparison, measure
+from benchmarks.pair import Comparison, report
 
 CALLS = 5000
 ACL_FLOAT, ACL_INT64, ACL_FORMAT_ND = 0, 9, 2
@@ -108,14 +107,4 @@ COMPARISONS = (
 
 def run(cores: list[int]) -> bool:
     """Print a line a comparison; true when a ratio is beyond its goal."""
-    beyond = False
-    for comparison in COMPARISONS:
-        result = measure(comparison, cores)
-        ours, peer = statistics.median(result.ours), statistics.median(result.peer)
-        missed = result.ratio > comparison.goal
-        beyond |= missed
-        print(
-            f"{comparison.name:<34} npu_common {ours * 1e6:6.2f} us   ctypes {peer * 1e6:6.2f} us   "
-            f"ratio {result.ratio:5.2f} (goal {comparison.goal:.2f}){'  BEYOND THE GOAL' if missed else ''}"
-        )
-    return beyond
+    return report(COMPARISONS, cores, "npu_common", "ctypes", "us")

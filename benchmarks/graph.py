@@ -7,11 +7,10 @@ Every side runs on the NPU: the peer is the same work without the graph compiler
 from __future__ import annotations
 
 import os
-import statistics
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks.pair import Comparison, measure
+from benchmarks.pair import Comparison, report
 
 ELEMENTS = 16 * 1024 * 1024
 LAYERS, DIM, HIDDEN, HEADS, LENGTH, BATCH = 12, 256, 704, 8, 64, 4
@@ -132,15 +131,4 @@ COMPARISONS = [
 def run(cores: list[int]) -> bool:
     """Prints a line a comparison; True when one is beyond its goal."""
     os.environ["NPU_CACHE_DIR"] = os.environ.get("NPU_CACHE_DIR", "outputs/benchmarks/cache")
-    beyond = False
-    for comparison in COMPARISONS:
-        result = measure(comparison, cores)
-        ours, peer = statistics.median(result.ours), statistics.median(result.peer)
-        missed = result.ratio > comparison.goal
-        beyond |= missed
-        print(
-            f"{comparison.name:<34} graph {ours * 1e3:9.2f} ms   peer {peer * 1e3:9.2f} ms   "
-            f"ratio {result.ratio:5.2f} (goal {comparison.goal:.2f}){'  BEYOND THE GOAL' if missed else ''}",
-            flush=True,
-        )
-    return beyond
+    return report(COMPARISONS, cores, "graph", "peer")

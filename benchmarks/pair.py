@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -71,3 +71,24 @@ def measure(comparison: Comparison, cores: list[int]) -> Result:
         wire.send(False)
         process.join()
     return Result(comparison, times[0][2:], times[1][2:])
+
+
+_SCALES = {"ms": 1e3, "us": 1e6}
+
+
+def report(
+    comparisons: Iterable[Comparison], cores: list[int], ours: str, peer: str, unit: str = "ms"
+) -> bool:
+    """Measures and prints a line a comparison, medians in `unit`; whether any ratio is beyond its goal."""
+    beyond = False
+    for comparison in comparisons:
+        result = measure(comparison, cores)
+        times = [statistics.median(side) * _SCALES[unit] for side in (result.ours, result.peer)]
+        missed = result.ratio > comparison.goal
+        beyond |= missed
+        print(
+            f"{comparison.name:<34} {ours} {times[0]:10.2f} {unit}   {peer} {times[1]:10.2f} {unit}   "
+            f"ratio {result.ratio:5.2f} (goal {comparison.goal:.2f}){'  BEYOND THE GOAL' if missed else ''}",
+            flush=True,
+        )
+    return beyond

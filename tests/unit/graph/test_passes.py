@@ -119,6 +119,30 @@ def test_transposes_go_into_products(
     np.testing.assert_array_equal(reference.run(b.graph, *data)[0], expected)
 
 
+@pytest.mark.parametrize(("kind", "left", "right", "attribute"), PRODUCTS)
+@pytest.mark.parametrize("turned", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_transposed_product_is_the_product_the_other_way_round(
+    kind: str, left: tuple, right: tuple, attribute: str, turned: tuple, shared: bool
+) -> None:
+    b = Builder("g")
+    rank = len(left)
+    stored = [(*s[:-2], s[-1], s[-2]) if t else s for s, t in zip((left, right), turned, strict=True)]
+    values = [b.input(name, "float32", shape) for name, shape in zip("ab", stored, strict=True)]
+    flags = {f"{attribute}{i}": turn for i, turn in zip((1, 2), turned, strict=True)}
+    product = b.add(kind, *values, attributes=flags)
+    b.output(b.add("Transpose", product, [*range(rank - 2), rank - 1, rank - 2]))
+    if shared:  # computed for its own sake too: once is enough
+        b.output(product)
+    data = [np.random.default_rng(1).standard_normal(shape).astype(np.float32) for shape in stored]
+    expected = reference.run(b.graph, *data)[0]
+
+    exact(check=True).run(b.graph)
+
+    assert kinds(b) == ([kind, "Transpose"] if shared else [kind])
+    np.testing.assert_allclose(reference.run(b.graph, *data)[0], expected, rtol=1e-6, atol=1e-6)
+
+
 def test_equal_expressions_are_computed_once() -> None:
     b = Builder("g")
     x = b.input("x", "float32", (4,))

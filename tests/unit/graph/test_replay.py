@@ -9,7 +9,8 @@ import pytest
 
 from npu_common import _cann, runtime
 from npu_common.graph import Builder
-from npu_common.graph.executors import CompileOptions, executor
+from npu_common.graph.executors import CompileOptions, executor, replay
+from npu_common.graph.executors.replay import Replay
 from npu_common.graph.executors.run_aclnn import AclnnExecutable
 
 Array = np.ndarray
@@ -154,6 +155,26 @@ def test_what_cannot_be_captured_goes_on_operator_by_operator(monkeypatch: pytes
     assert executable.captured_on == set()
     assert list(executable.capture_refusals) == [0]
     assert "aclrtStreamWaitEvent" in executable.capture_refusals[0]
+
+
+def test_a_capture_without_memory_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device is full when the second run would be captured, and has room later."""
+    executable, stream = network(), runtime.Stream(0)
+    full = [True]
+
+    class Scarce(Replay):
+        def __init__(self, *arguments: object) -> None:
+            if full[0]:
+                raise _cann.DeviceMemoryError("aclrtMalloc: no memory left")
+            super().__init__(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(replay, "Replay", Scarce)
+    for number in range(6):
+        full[0] = number < 3
+        x = RNG.standard_normal((4, 8), dtype=np.float32)
+        check(run(executable, x, stream), x)
+    assert not executable.capture_refusals
+    assert executable.captured_on == {0}
 
 
 def test_capture_can_be_switched_off() -> None:

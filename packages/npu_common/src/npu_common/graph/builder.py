@@ -312,6 +312,6 @@ def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     array = np.asarray(value)
-    if array.dtype == np.float64:
-        return array.astype(np.float32)
-    return array.astype(np.int64) if array.size == 0 or array.dtype.kind == "i" else array
+    if array.size == 0 or array.dtype.kind == "i":
+        return array.astype(np.int64)
+    return array.astype(np.float32) if array.dtype == np.float64 else array

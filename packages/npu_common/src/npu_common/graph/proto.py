@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ _SCALARS = {
     "uint32": _Field.TYPE_UINT32,
     "uint64": _Field.TYPE_UINT64,
 }
+_making = threading.Lock()  # classes that two threads make at once are not each other's
 FieldRow = tuple[str, int, str, str]  # name, number, type, label
 
 
@@ -43,9 +45,14 @@ def schema_file() -> Path:
     raise FileNotFoundError(f"npu_common was installed without graph/{SCHEMA}: install it again (make setup)")
 
 
-@cache
 def messages() -> dict[str, Any]:
     """Message classes by name, "ModelDef", "AttrDef.ListValue"."""
+    with _making:
+        return _messages()
+
+
+@cache
+def _messages() -> dict[str, Any]:
     facts = json.loads(schema_file().read_text())
     enums = {row["name"]: row["values"] for row in facts["enums"]}
     return make_messages(facts["package"], {m["name"]: m["fields"] for m in facts["messages"]}, enums)

@@ -52,6 +52,11 @@ class Replays:
             return None
         try:
             made = Replay(self._graph, self._device, self._prepare, (inputs, outputs) if large else None)
+        except _cann.DeviceMemoryError:
+            del self._seen[
+                key
+            ]  # memory comes back: this run goes on without, a later pair of runs tries again
+            return None
         except _cann.CannError as error:
             self.refusal = str(error)
             return None

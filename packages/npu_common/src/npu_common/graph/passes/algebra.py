@@ -16,17 +16,34 @@ from npu_common.graph.builder import Builder
 from npu_common.graph.ir import Graph, Node, Value
 from npu_common.graph.language import GraphLanguage
 from npu_common.graph.passes.manager import Pass
-from npu_common.graph.passes.pattern import integers, scalar
+from npu_common.graph.passes.pattern import integers
 
 Rule = Callable[[Node, Builder], Value | None]
 
-# Operators that broadcast their two inputs as NumPy does.
+# Operators that broadcast their inputs as NumPy does.
 _BROADCASTING = frozenset(
     ("Add", "AddV2", "Sub", "Mul", "RealDiv", "Div", "Maximum", "Minimum", "Pow", "Equal", "NotEqual", "Less",
-     "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+     "LessEqual", "Greater", "GreaterEqual", "LogicalAnd", "LogicalOr", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
+     "LeftShift", "RightShift", "TruncateDiv", "SelectV2")
 )  # fmt: skip
 _POINTWISE = frozenset(
-    ("Abs", "Cast", "Exp", "Log", "Neg", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Sqrt", "Square", "Tanh")
+    (
+        "Abs",
+        "Bitcast",
+        "Cast",
+        "Exp",
+        "Invert",
+        "Log",
+        "LogicalNot",
+        "Neg",
+        "Reciprocal",
+        "Relu",
+        "Rsqrt",
+        "Sigmoid",
+        "Sqrt",
+        "Square",
+        "Tanh",
+    )
 )
 _REDUCTIONS = frozenset(
     ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceAll", "ReduceAny")
@@ -190,16 +207,15 @@ def _broadcast_to(node: Node, builder: Builder) -> Value | None:
 
 
 def _implicit_broadcast(node: Node, builder: Builder) -> Value | None:
-    """The operator broadcasts by itself: an explicit BroadcastTo before it costs memory, or, where the other
-    operand is no larger, repeats one computation; then it goes behind the operator."""
+    """The operator broadcasts by itself: an explicit BroadcastTo before it costs memory, or, where no other
+    operand is larger, repeats one computation; then it goes behind the operator."""
     if not node.output.is_static:
         return None
-    for position in (0, 1):
-        wide, other = node.inputs[position], node.inputs[1 - position]
+    for position, wide in enumerate(node.inputs):
         narrow = wide.node.inputs[0] if wide is not None and wide.node.type == "BroadcastTo" else None
-        if narrow is None or other is None or not (narrow.is_static and other.is_static):
+        if narrow is None or not all(v is not None and v.is_static for v in (narrow, *node.inputs)):
             continue
-        inputs = [narrow, other] if position == 0 else [other, narrow]
+        inputs = [*node.inputs[:position], narrow, *node.inputs[position + 1 :]]
         small = builder.add(node.type, *inputs, attributes=node.attributes)
         return small if small.shape == node.output.shape else _broadcast(small, node, builder)
     return None
@@ -209,6 +225,8 @@ def _unary_broadcast(node: Node, builder: Builder) -> Value | None:
     source = node.inputs[0]
     if source is None or source.node.type != "BroadcastTo" or not node.output.is_static:
         return None
+    if node.type == "Bitcast" and source.dtype.itemsize != node.output.dtype.itemsize:
+        return None  # it changes the last dimension
     small = builder.add(node.type, source.node.inputs[0], attributes=node.attributes)
     return _broadcast(small, node, builder)
 
@@ -217,11 +235,29 @@ def _broadcast(small: Value, node: Node, builder: Builder) -> Value:
     return builder.add("BroadcastTo", small, list(node.output.shape or ()))
 
 
+def _and_true(node: Node, builder: Builder) -> Value | None:
+    left, right = node.inputs
+    return _fits(left, node) if _all(right, 1.0) else _fits(right, node) if _all(left, 1.0) else None
+
+
+def _or_false(node: Node, builder: Builder) -> Value | None:
+    left, right = node.inputs
+    return _fits(left, node) if _all(right, 0.0) else _fits(right, node) if _all(left, 0.0) else None
+
+
+def _true_or_false(node: Node, builder: Builder) -> Value | None:
+    condition, then, other = node.inputs
+    is_itself = node.output.dtype.kind == "b" and _all(then, 1.0) and _all(other, 0.0)
+    return _fits(condition, node) if is_itself else None
+
+
 def _above_minus_infinity(node: Node, builder: Builder) -> Value | None:
     # max(-inf, x) is x for every x, NaN as well (Maximum hands NaN on). JAX's softmax writes it.
     left, right = node.inputs
     for low, kept in ((left, right), (right, left)):
-        if scalar(low) == float("-inf"):
+        if low is not None and low.node.type == "BroadcastTo":
+            low = low.node.inputs[0]
+        if _all(low, float("-inf")):
             return _fits(kept, node)
     return None
 
@@ -251,6 +287,9 @@ _RULES: dict[str, tuple[Rule, ...]] = {
     "Cast": (_cast,),
     "BroadcastTo": (_broadcast_to,),
     "Maximum": (_above_minus_infinity,),
+    "LogicalAnd": (_and_true,),
+    "LogicalOr": (_or_false,),
+    "SelectV2": (_true_or_false,),
 }
 for _type in _BROADCASTING:
     _RULES[_type] = (*_RULES.get(_type, ()), _implicit_broadcast)

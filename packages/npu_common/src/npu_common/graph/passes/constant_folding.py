@@ -19,6 +19,7 @@ from npu_common.graph.passes.manager import Pass
 
 Array = np.ndarray[Any, Any]
 _LIMIT = 1 << 16  # elements of a result
+_REPEATED = 16  # elements of a result that repeats others
 _TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -110,6 +111,14 @@ def _reshaped(node: Node, arrays: list[Array]) -> Array:
 
 
 _ROUNDED = frozenset(("Add", "AddV2", "Sub", "Mul", "Neg", "Abs"))
+
+
+def _broadcast(node: Node, arrays: list[Array]) -> Array | None:
+    """Where the result is small, or repeats nothing: operators broadcast by themselves."""
+    result = np.broadcast_to(arrays[0], _target(node))
+    return result if result.size <= max(arrays[0].size, _REPEATED) else None
+
+
 _EVALUATORS: dict[str, Callable[[Node, list[Array]], Array | None]] = {
     "Add": _simple(np.add),
     "AddV2": _simple(np.add),
@@ -137,7 +146,7 @@ _EVALUATORS: dict[str, Callable[[Node, list[Array]], Array | None]] = {
     "Squeeze": _reshaped,
     "Unsqueeze": _reshaped,
     "ExpandDims": _reshaped,
-    "BroadcastTo": lambda node, arrays: np.broadcast_to(arrays[0], _target(node)),
+    "BroadcastTo": _broadcast,
     "Fill": lambda node, arrays: np.broadcast_to(arrays[1].reshape(()), _target(node)),
     "Transpose": lambda node, arrays: arrays[0].transpose([int(i) for i in arrays[1]]),
     "ConcatV2": lambda node, arrays: np.concatenate(arrays[:-1], int(arrays[-1].item())),

@@ -10,7 +10,7 @@ The gradient is in fuse_attention_gradient.py, which runs before: it needs the s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,6 +49,25 @@ SCORES, PRODUCTS = _masked, _PRODUCTS
 
 def _attention(scores: Pattern) -> Pattern:
     return op(_PRODUCTS, op("SoftmaxV2", scores), _v, adj_x1=False, adj_x2=False)
+
+
+# v^T times the weights transposed is the result transposed: how JAX writes einsum("bnts,bsnh->btnh").
+_TURNED = [0, 1, 3, 2]
+
+
+def _attention_turned(scores: Pattern) -> Pattern:
+    return op(_PRODUCTS, var("vt"), op("SoftmaxV2", scores), adj_x1=False, adj_x2=True)
+
+
+def _build_turned(found: Match) -> Value | None:
+    if len(found["vt"].shape or ()) != 4:
+        return None
+    v = found.builder().add("Transpose", found["vt"], _TURNED)
+    result = _build(replace(found, values=found.values | {"v": v}))
+    if result is None:
+        found.graph.remove(v.node)
+        return None
+    return found.builder().add("Transpose", result, _TURNED)
 
 
 def _build(found: Match) -> Value | None:
@@ -149,5 +168,11 @@ def _dropped(found: Match, q: Value, k: Value) -> Value | None:
 
 
 FUSE_ATTENTION = Pass(
-    "fuse attention", rewrite((Rewrite("FlashAttentionScore", _attention(_masked), _build),))
+    "fuse attention",
+    rewrite(
+        (
+            Rewrite("FlashAttentionScore", _attention(_masked), _build),
+            Rewrite("FlashAttentionScore, turned", _attention_turned(_masked), _build_turned),
+        )
+    ),
 )

@@ -1,4 +1,5 @@
-"""Transposes of the last two dimensions become attributes of the matrix product that reads them."""
+"""Transposes of the last two dimensions become attributes of the matrix product that reads them, or that they read:
+(A B)^T is B^T A^T."""
 
 from __future__ import annotations
 
@@ -22,12 +23,13 @@ _PRODUCTS = {
 def fold_transposes(graph: Graph, language: GraphLanguage) -> int:
     builder = Builder(graph.name, language)
     builder.graph = graph
-    return sum(
-        _fold(node, position, builder)
-        for node in graph.order()
-        if node.type in _PRODUCTS and not node.controls
-        for position in (0, 1)
-    )
+    changes = 0
+    for node in graph.order():
+        if node.type in _PRODUCTS and not node.controls:
+            changes += _fold(node, 0, builder) + _fold(node, 1, builder)
+        elif node.type == "Transpose" and not node.controls and node.output.uses:
+            changes += _swap(node, builder)
+    return changes
 
 
 def _fold(node: Node, position: int, builder: Builder) -> int:
@@ -38,6 +40,25 @@ def _fold(node: Node, position: int, builder: Builder) -> int:
     node.attributes[name] = not node.attributes.get(name, False)
     node.set_input(position, source)
     return 1
+
+
+def _swap(transpose: Node, builder: Builder) -> int:
+    """The transpose of a product that nothing else reads is the product the other way round."""
+    product = _untransposed(transpose.output)
+    if product is None or product.node.type not in _PRODUCTS or product.dtype.kind == "c":
+        return 0
+    inner = product.node
+    others = [value for value in inner.inputs[2:] if value is not None]  # a bias goes along the rows
+    if others or inner.controls or len(product.uses) != 1:
+        return 0
+    first, second = _PRODUCTS[inner.type]
+    turned = {
+        **inner.attributes,
+        first: not inner.attributes.get(second, False),
+        second: not inner.attributes.get(first, False),
+    }
+    swapped = builder.add(inner.type, inner.inputs[1], inner.inputs[0], attributes=turned)
+    return transpose.output.replace_uses(swapped)
 
 
 def _untransposed(value: Value | None) -> Value | None:
