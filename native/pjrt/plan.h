@@ -1,0 +1,37 @@
+// Runs a program's steps on a device.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cann/graph_session.h"
+#include "pjrt/ffi.h"
+#include "pjrt/program.h"
+#include "pjrt/work.h"
+
+namespace npu::pjrt {
+
+/// Memory that a model works in, in bytes. Throws cann::Error.
+std::size_t work_bytes(std::span<const std::byte> model);
+
+/// A program's models, loaded on one device. Thread-safe.
+class Sessions {
+  public:
+    /// Throws Status (a model is not what the program says), cann::Error.
+    Sessions(std::shared_ptr<const Program> program, Device& device);
+
+    const Program& program() const { return *program_; }
+    Device& device() const { return device_; }
+    cann::GraphSession& model(uint32_t index) const { return *models_[index]; }
+
+    /// Puts a run on the device's stream, and waits for it in between where the program calls the host.
+    /// `parameters` on any memory of the device; the results are on theirs. Throws Status, cann::Error.
+    Storages run(Storages parameters, const RunInfo& info) const;
+
+  private:
+    std::shared_ptr<const Program> program_;
+    Device& device_;
+    std::vector<std::shared_ptr<cann::GraphSession>> models_;
+};
+
+}  // namespace npu::pjrt
