@@ -26,7 +26,7 @@ STAMPS = VENV / "set_up_stamps.json"
 CONSTRAINTS = ROOT / "versions" / "constraints.txt"
 NATIVE = ROOT / "native"
 BUILD = ROOT / "build" / "native"
-PACKAGES = ("npu_common", "titan_npu")
+PACKAGES = ("npu_common", "titan_npu", "xla_npu")
 MEMORY_PER_COMPILER = 2 * 2**30  # bytes: a translation unit that includes ATen's headers
 
 
@@ -178,8 +178,9 @@ def install_npu_common() -> None:
     )
 
 
-def install_titan_npu() -> None:
-    install("--no-build-isolation", "--no-deps", "--editable", str(ROOT / "packages" / "titan_npu"))
+def install_pure(package: str) -> None:
+    """A package of ours that is all Python."""
+    install("--no-build-isolation", "--no-deps", "--editable", str(ROOT / "packages" / package))
 
 
 def files(*patterns: str) -> list[Path]:
@@ -203,9 +204,10 @@ def steps() -> list[Step]:
             install_npu_common,
         ),
     ]
-    if "titan_npu" in present():
-        titan = [CONSTRAINTS, ROOT / "packages" / "titan_npu" / "pyproject.toml"]
-        result.append(Step("titan_npu", lambda: titan, install_titan_npu))
+    for package in present():
+        if package != "npu_common":
+            inputs = [CONSTRAINTS, ROOT / "packages" / package / "pyproject.toml"]
+            result.append(Step(package, lambda i=inputs: i, lambda p=package: install_pure(p)))  # type: ignore[misc]
     return result
 
 

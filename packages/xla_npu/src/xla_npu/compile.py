@@ -1,0 +1,133 @@
+"""Compiles a StableHLO artefact to a Program: what libpjrt_npu.so calls, through the plugin."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from npu_common import _cann
+from npu_common.graph import Graph, GraphError, passes, to_model
+from npu_common.graph.executors import chosen, run_afir
+from npu_common.runtime import soc_name, version
+from xla_npu import frontend, program
+from xla_npu.errors import CompileError, Unsupported
+from xla_npu.lowering import load_rules
+from xla_npu.plan import HostWork, Planner, describe
+
+OPTION = "npu_compiler"
+_FLAGS = {"ge": None, "afir": run_afir.FLAGS}
+
+
+def compile_program(artefact: bytes, options: bytes) -> bytes:
+    """A serialised `Program` (program.py).
+
+    Args:
+        artefact: a portable StableHLO artifact, MLIR bytecode or text.
+        options: a serialised xla.CompileOptionsProto; b"" for defaults.
+
+    Raises:
+        CompileError: in one sentence, with the code for PJRT.
+    """
+    settings = _settings(options)
+    load_rules()
+    module = frontend.parse(artefact)
+    frontend.simplify(module)
+    table = frontend.functions(module)
+    if "main" not in table:
+        raise CompileError("the program has no function 'main'")
+    frontend.tokens_as_arrays(module)
+    work = HostWork(table)
+    if work.in_function(table["main"]):
+        frontend.inline_calls(module, work.in_function)
+    made = program.messages()["Program"](
+        format=program.FORMAT,
+        name=_module_name(module),
+        num_replicas=settings.replicas,
+        num_partitions=settings.partitions,
+        soc=soc_name(),
+        cann_version=version(),
+    )
+    main = table["main"]
+    block = main.regions[0].blocks[0]
+    planner = Planner(made.name, table, work, _Build(settings.executor))
+    made.body.CopyFrom(planner.block(block))
+    made.models.extend(planner.models)
+    given, returned = frontend.memory_kinds(main)
+    for argument, kind in zip(block.arguments, given, strict=True):
+        describe(made.parameters.add(memory_kind=kind), argument.type)
+    for result, kind in zip(main.type.results, returned, strict=True):
+        describe(made.results.add(memory_kind=kind), result)
+    _donate(made, main)
+    made.optimized_program = str(module)
+    made.fingerprint = hashlib.sha256(made.SerializeToString(deterministic=True)).hexdigest()
+    return bytes(made.SerializeToString(deterministic=True))
+
+
+class _Settings:
+    """What the compile options say to us."""
+
+    def __init__(self, executor: str, replicas: int, partitions: int) -> None:
+        self.executor = executor
+        self.replicas = replicas
+        self.partitions = partitions
+
+
+def _settings(options: bytes) -> _Settings:
+    message = program.option_messages()["CompileOptions"].FromString(options)
+    overrides: Mapping[str, Any] = message.env_option_overrides
+    unknown = [name for name in overrides if name.startswith("npu_") and name != OPTION]
+    if unknown:
+        raise CompileError(f"the compiler option '{unknown[0]}' is unknown; npu has {OPTION}")
+    try:
+        executor = chosen(overrides[OPTION].string_field if OPTION in overrides else None)
+    except ValueError as error:
+        raise CompileError(str(error)) from error
+    if executor not in _FLAGS:
+        raise Unsupported(f"JAX programs run on the executors {', '.join(_FLAGS)}, not on '{executor}'")
+    build = message.executable_build_options
+    replicas, partitions = max(build.num_replicas, 1), max(build.num_partitions, 1)
+    if replicas * partitions > 1:
+        raise Unsupported(
+            f"programs over {replicas * partitions} devices are not supported on npu yet: use one device"
+        )
+    return _Settings(executor, replicas, partitions)
+
+
+class _Build:
+    """A graph to an offline model."""
+
+    def __init__(self, executor: str) -> None:
+        self._flags = _FLAGS[executor]
+
+    def __call__(self, graph: Graph) -> bytes:
+        passes.standard().run(graph)
+        try:
+            return bytes(_cann.build_model(to_model(graph), graph.name, {}, self._flags))
+        except (_cann.CannError, GraphError) as error:
+            raise CompileError(f"the graph engine refuses the program: {error}") from error
+
+
+def _module_name(module: Any) -> str:
+    attributes = module.operation.attributes
+    return str(attributes["sym_name"].value) if "sym_name" in attributes else "main"
+
+
+def _donate(made: Any, main: Any) -> None:
+    """Notes which parameters' memory may be taken over: named by JAX, or offered and of a result's type."""
+    attributes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []  # noqa: SIM401 (no dict)
+    offered = []
+    taken = set()
+    for parameter, each in enumerate(attributes):
+        if "tf.aliasing_output" in each:
+            result = int(each["tf.aliasing_output"].value)
+            taken.add(result)
+            made.aliases.add(result=result, parameter=parameter)
+        elif "jax.buffer_donor" in each:
+            offered.append(parameter)
+    for parameter in offered:
+        for result, tensor in enumerate(made.results):
+            if result not in taken and tensor == made.parameters[parameter]:
+                taken.add(result)
+                made.aliases.add(result=result, parameter=parameter)
+                break
