@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 DEMO_DIR ?= outputs/demo
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast layouts lint format aarch64 bench clean distclean
+.PHONY: help setup demo test test-fast layouts jax-tests lint format aarch64 bench clean distclean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -10,7 +10,7 @@ help: ## this list
 setup: ## make .venv with everything pinned, build the native libraries (cached: a second run takes seconds)
 	@$(PYTHON) ci/set_up.py
 
-demo: setup ## train the debug Llama 3 for 30 steps on npu:0 over a small real corpus (outputs in DEMO_DIR)
+demo: setup ## train the debug Llama 3 for 30 steps on npu:0 with PyTorch (outputs in DEMO_DIR), then a decoder with JAX
 	@bash ci/demo.sh "$(DEMO_DIR)"
 
 test: setup ## every test: native (plain, and under AddressSanitizer), then Python, fast and slow
@@ -27,6 +27,9 @@ format: setup ## rewrite Python and C++ to the house style
 
 aarch64: ## compile the C++ for aarch64 with a cross compiler (after setup)
 	@bash ci/aarch64.sh
+
+jax-tests: setup ## JAX's own tests on npu, from JAX_TESTS=the tests folder of jax-ml/jax at the tag of the installed version
+	@echo "[jax-tests] python -m tests.conformance.jax $(JAX_TESTS)"; .venv/bin/python -m tests.conformance.jax "$(JAX_TESTS)"
 
 layouts: setup ## train on every parallel layout and compare with one rank (about 20 minutes)
 	@echo "[layouts] python -m tests.e2e.layouts"; .venv/bin/python -m tests.e2e.layouts

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
-import statistics
 import sys
 
-from benchmarks.pair import measure
+from benchmarks.pair import report
 
-MODULES = ["eager_op", "train_step", "bindings", "graph", "collectives"]
+MODULES = ["eager_op", "train_step", "bindings", "graph", "jax_programs", "collectives"]
 
 
 def main(names: list[str]) -> int:
@@ -29,14 +28,7 @@ def main(names: list[str]) -> int:
         if not hasattr(module, "COMPARISON"):  # prints a table of its own
             beyond |= module.run(cores)
             continue
-        result = measure(module.COMPARISON, cores)
-        ours, peer = statistics.median(result.ours), statistics.median(result.peer)
-        missed = result.ratio > result.comparison.goal
-        beyond |= missed
-        print(
-            f"{result.comparison.name:<34} npu {ours * 1e6:12.1f} us   cpu {peer * 1e6:12.1f} us   "
-            f"ratio {result.ratio:5.2f} (goal {result.comparison.goal:.2f}){'  BEYOND THE GOAL' if missed else ''}"
-        )
+        beyond |= report([module.COMPARISON], cores, "npu", "cpu", "us")
     return 1 if beyond else 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains the debug Llama 3 on npu:0 over a small real corpus and says where the results are. Usage: demo.sh FOLDER
+# Trains the debug Llama 3 on npu:0 over a small real corpus with PyTorch and says where the results are, then a decoder with JAX. Usage: demo.sh FOLDER
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$1
@@ -17,3 +17,6 @@ echo "[demo] metrics:"
 find "$folder" \( -name '*.jsonl' -o -name 'events.out.tfevents*' \) -printf '       %p\n' | sort
 echo "[demo] checkpoint:"
 find "$folder" -type d -name 'step-*' -printf '       %p\n' | sort -V | tail -n 1
+
+echo "[demo] the same devices from JAX: JAX_PLATFORMS=npu python examples/jax/train.py"
+JAX_PLATFORMS=npu .venv/bin/python examples/jax/train.py 40
