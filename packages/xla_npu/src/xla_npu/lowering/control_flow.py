@@ -20,7 +20,7 @@ from xla_npu.lowering.registry import lowers
 from xla_npu.types import is_token
 
 # A loop of known length is written out up to this many nodes: layers of a scan, not steps of a simulation.
-_UNROLLED_NODES = 2000
+_UNROLLED_NODES = 8000
 
 
 @lowers("stablehlo.while")

@@ -16,8 +16,9 @@ from npu_common.graph.passes.fuse_rotary import FUSE_ROTARY
 from npu_common.graph.passes.manager import Pass, PassManager, Report, Statistic
 from npu_common.graph.passes.matmul_transpose import MATMUL_TRANSPOSE
 from npu_common.graph.passes.reshapes import RESHAPES
+from npu_common.graph.passes.stacks import STACKS
 
-_EXACT = (CONSTANT_FOLDING, ALGEBRA, RESHAPES, MATMUL_TRANSPOSE, COMMON_SUBEXPRESSIONS, DEAD_CODE)
+_EXACT = (CONSTANT_FOLDING, ALGEBRA, STACKS, RESHAPES, MATMUL_TRANSPOSE, COMMON_SUBEXPRESSIONS, DEAD_CODE)
 _FUSION = (FUSE_NORM, FUSE_ROTARY, FUSE_ACTIVATION, FUSE_ATTENTION_GRADIENT, FUSE_ATTENTION)
 
 

@@ -140,6 +140,7 @@ _EVALUATORS: dict[str, Callable[[Node, list[Array]], Array | None]] = {
     "LogicalAnd": _simple(np.logical_and),
     "LogicalOr": _simple(np.logical_or),
     "LogicalNot": _simple(np.logical_not),
+    "SelectV2": _simple(np.where),
     "Identity": lambda node, arrays: arrays[0],
     "Cast": _cast,
     "Reshape": _reshaped,
