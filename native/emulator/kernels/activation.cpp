@@ -79,6 +79,8 @@ void gelu_v2(const Tensor& self, int64_t approximate, const Tensor& out) {
 }
 
 void swish(const Tensor& self, const std::optional<Scalar>& beta, const Tensor& out) {
+    if (self.scalar_type() == out.scalar_type() && beta.value_or(1.0).equal(1.0))
+        return fill(out, [&](Tensor& to) { at::silu_out(to, self); });
     const Tensor x = widen(self);
     write(out, x * at::sigmoid(x * beta.value_or(1.0)));
 }

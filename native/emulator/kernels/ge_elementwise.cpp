@@ -60,6 +60,8 @@ const Table table{
         .elementwise(),
     Entry(Ge{"Axpy", {"alpha"}},
           [](const Tensor& x1, const Tensor& x2, double alpha, const Tensor& y) {
+              if (x1.scalar_type() == at::kFloat && x2.scalar_type() == at::kFloat)
+                  return call_aclnn("aclnnAdd", x1, x2, alpha, y);
               write(y, widen(x1) + widen(x2) * constant(x2, alpha));
           })
         .elementwise(),

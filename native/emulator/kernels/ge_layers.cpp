@@ -1,4 +1,5 @@
 // GE operators of whole layers, and of losses, that torch_npu reaches by aclop only.
+#include "kernels/delegate.h"
 #include "kernels/widen.h"
 
 namespace npu::emulator {
@@ -6,8 +7,7 @@ namespace {
 
 // x * sigmoid(scale * x)
 void swish(const Tensor& x, std::optional<double> scale, const Tensor& y) {
-    const auto wide = widen(x);
-    write(y, wide * at::sigmoid(wide * scale.value_or(1)));
+    call_aclnn("aclnnSwish", x, scale.value_or(1), y);
 }
 
 void swish_grad(const Tensor& grad, const Tensor& x, const Tensor&, std::optional<double> scale,

@@ -124,6 +124,18 @@ Tensor gather_v2(const Tensor& self, int64_t dim, const Tensor& index) {
     return at::index_select(as_moved(self), wrapped, rows).reshape(shape);
 }
 
+// The same, straight to an output that has the result's type and no gaps.
+void gather_into(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& out) {
+    const Tensor to = as_moved(out), from = as_moved(self);
+    auto shape = self.sizes().vec();
+    shape[dim] = index.numel();
+    if (to.scalar_type() != from.scalar_type() || !to.is_contiguous() ||
+        to.numel() != c10::multiply_integers(shape) || from.dim() - 1 + index.dim() != to.dim())
+        return write(to, gather_v2(self, dim, index));
+    const auto rows = checked_index(index, self.size(dim), dim).reshape({-1});
+    fill(to.view(shape), [&](Tensor& result) { at::index_select_out(result, from, dim, rows); });
+}
+
 // mode 0 and 1 are hints for the hardware; 2 would tolerate indices out of range.
 void gather_v3(const Tensor& self, int64_t dim, const Tensor& index, int64_t batch_dims, int64_t mode,
                const Tensor& out) {
@@ -132,7 +144,7 @@ void gather_v3(const Tensor& self, int64_t dim, const Tensor& index, int64_t bat
     TORCH_CHECK(batch_dims >= 0 && batch_dims <= wrapped && batch_dims <= index.dim(), "batchDims is ",
                 batch_dims, ", it must be from 0 to dim (", wrapped, ") and to the index's ", index.dim(),
                 " dimensions");
-    if (batch_dims == 0) return write(as_moved(out), gather_v2(self, wrapped, index));
+    if (batch_dims == 0) return gather_into(self, wrapped, index, out);
     const auto data = self.flatten(0, batch_dims - 1), places = index.flatten(0, batch_dims - 1);
     TORCH_CHECK(data.size(0) == places.size(0), "self of shape ", self.sizes(), " and index of shape ",
                 index.sizes(), " differ in their ", batch_dims, " batch dimensions");

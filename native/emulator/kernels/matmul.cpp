@@ -1,4 +1,5 @@
 // Matrix products. cubeMathType allows the hardware less precision than the operands have: it is never taken.
+#include "kernels/rows.h"
 #include "kernels/widen.h"
 
 namespace npu::emulator {
@@ -19,13 +20,51 @@ struct Operands {
     }
 };
 
+// What threads and packing would only hold up: a few rows times matrices that the caches hold.
+constexpr int64_t kFewRows = 4, kSmallMatrix = 1 << 17, kSmallProduct = 1 << 19;
+
+/// Whether `out` = self @ mat2 was computed row by row: float32, mat2 a matrix or as many as self has.
+bool few_rows(const Tensor& self, const Tensor& mat2, const Tensor& out) {
+    for (const Tensor* each : {&self, &mat2, &out})
+        if (each->scalar_type() != at::kFloat || each->dim() < 2) return false;
+    if (mat2.size(-1) == 1 && self.size(-2) > 1) return few_rows(mat2.mT(), self.mT(), out.mT());
+    if (!self.is_contiguous() || !out.is_contiguous()) return false;
+    const int64_t rows = self.size(-2), k = self.size(-1), n = mat2.size(-1);
+    if (rows > kFewRows || k * n > kSmallMatrix || mat2.size(-2) != k || out.size(-1) != n ||
+        out.dim() != self.dim() ||
+        out.sizes().slice(0, out.dim() - 1) != self.sizes().slice(0, self.dim() - 1))
+        return false;
+    const int64_t batches = self.numel() == 0 ? 0 : self.numel() / (rows * k);
+    if (mat2.dim() != self.dim()
+            ? mat2.dim() != 2
+            : mat2.sizes().slice(0, mat2.dim() - 2) != self.sizes().slice(0, self.dim() - 2))
+        return false;
+    if (batches == 0 || batches * rows * k * n > kSmallProduct) return false;
+    const bool by_rows = mat2.stride(-1) == 1 || n == 1;
+    if (!by_rows && mat2.stride(-2) != 1) return false;
+    const auto product = by_rows ? rows::times_matrix : rows::times_transposed;
+    const int64_t stride = by_rows ? mat2.stride(-2) : mat2.stride(-1);
+    const auto* left = self.const_data_ptr<float>();
+    auto* to = out.mutable_data_ptr<float>();
+    for (int64_t batch = 0; batch < batches; ++batch) {
+        int64_t offset = 0;
+        for (int64_t dim = mat2.dim() - 3, rest = batch; dim >= 0; rest /= mat2.size(dim), --dim)
+            offset += rest % mat2.size(dim) * mat2.stride(dim);
+        for (int64_t row = 0; row < rows; ++row, left += k, to += n)
+            product(to, left, mat2.const_data_ptr<float>() + offset, k, n, stride);
+    }
+    return true;
+}
+
 void mm(const Tensor& self, const Tensor& mat2, const Tensor& out) {
+    if (few_rows(self, mat2, out)) return;
     const Operands by(self, mat2, out);
     if (!by.direct) return write(out, at::mm(by.left, by.right));
     fill(out, [&](Tensor& to) { at::mm_out(to, by.left, by.right); });
 }
 
 void bmm(const Tensor& self, const Tensor& mat2, const Tensor& out) {
+    if (few_rows(self, mat2, out)) return;
     const Operands by(self, mat2, out);
     if (!by.direct) return write(out, at::bmm(by.left, by.right));
     fill(out, [&](Tensor& to) { at::bmm_out(to, by.left, by.right); });
@@ -41,6 +80,7 @@ void mv(const Tensor& self, const Tensor& vec, const Tensor& out) {
 void matmul(const Tensor& self, const Tensor& mat2, const Tensor& out) {
     if (self.dim() == 2 && mat2.dim() == 2) return mm(self, mat2, out);
     if (self.dim() == 2 && mat2.dim() == 1) return mv(self, mat2, out);
+    if (few_rows(self, mat2, out)) return;
     if (self.dim() == 3 && mat2.dim() == 3 && self.size(0) == mat2.size(0)) return bmm(self, mat2, out);
     if (self.dim() > 2 && mat2.dim() == 2 && out.is_contiguous() && self.size(-1) > 0 && out.numel() > 0) {
         auto expected = self.sizes().vec();

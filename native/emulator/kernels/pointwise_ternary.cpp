@@ -1,4 +1,7 @@
 // Operators of three operands, element by element: selection, interpolation, multiply-add, limits.
+#include <ATen/Parallel.h>
+
+#include "kernels/rows.h"
 #include "kernels/scalar.h"
 #include "kernels/widen.h"
 
@@ -28,8 +31,30 @@ Entry multiply_add(Ge ge) {
         .elementwise();
 }
 
+// Whether `out` was written here: dense float32, each side of the condition's shape or one element. ATen's
+// where goes element by element.
+bool select_floats(const Tensor& condition, const Tensor& self, const Tensor& other, const Tensor& out) {
+    const auto fits = [&](const Tensor& side) {
+        return side.scalar_type() == at::kFloat &&
+               (side.numel() == 1 || (side.sizes() == out.sizes() && side.is_contiguous()));
+    };
+    if (!fits(self) || !fits(other) || out.scalar_type() != at::kFloat || !out.is_contiguous() ||
+        condition.sizes() != out.sizes() || !condition.is_contiguous())
+        return false;
+    const auto* chosen = condition.const_data_ptr<bool>();
+    const auto *yes = self.const_data_ptr<float>(), *no = other.const_data_ptr<float>();
+    const bool one_yes = self.numel() == 1, one_no = other.numel() == 1;
+    auto* to = out.mutable_data_ptr<float>();
+    at::parallel_for(0, out.numel(), at::internal::GRAIN_SIZE, [&](int64_t begin, int64_t end) {
+        rows::select(to + begin, chosen + begin, one_yes ? yes : yes + begin, one_yes,
+                     one_no ? no : no + begin, one_no, end - begin);
+    });
+    return true;
+}
+
 void select(const Tensor& condition, const Tensor& self, const Tensor& other, const Tensor& out) {
     const Tensor chosen = condition.scalar_type() == at::kBool ? condition : condition.ne(0);
+    if (select_floats(chosen, self, other, out)) return;
     fill(out, [&](Tensor& result) { at::where_out(result, chosen, self, other); });
 }
 

@@ -100,6 +100,89 @@ void rms_gradient(float* dx, float* __restrict dgamma, const float* dy, const fl
     }
 }
 
+// By masks: a branch on a condition that nobody can guess costs more than both sides.
+NPU_PER_INSTRUCTION_SET
+void select(float* y, const bool* chosen, const float* yes, bool one_yes, const float* no, bool one_no,
+            int64_t n) {
+    typedef uint32_t Bits __attribute__((may_alias));
+    auto* const to = reinterpret_cast<Bits*>(y);  // may be the memory of a side, at the same places
+    const auto* const a = reinterpret_cast<const Bits*>(yes);
+    const auto* const b = reinterpret_cast<const Bits*>(no);
+    const Bits first = *a, second = *b;
+    const auto mask = [](bool flag) { return Bits{0} - static_cast<Bits>(flag); };
+    if (one_yes && one_no) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) to[i] = second ^ ((first ^ second) & mask(chosen[i]));
+    } else if (one_yes) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) to[i] = b[i] ^ ((first ^ b[i]) & mask(chosen[i]));
+    } else if (one_no) {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) to[i] = second ^ ((a[i] ^ second) & mask(chosen[i]));
+    } else {
+#pragma GCC ivdep
+        for (int64_t i = 0; i < n; ++i) to[i] = b[i] ^ ((a[i] ^ b[i]) & mask(chosen[i]));
+    }
+}
+
+NPU_PER_INSTRUCTION_SET
+void times_matrix(float* __restrict y, const float* __restrict x, const float* __restrict w, int64_t k,
+                  int64_t n, int64_t stride) {
+    // Sums of a block of columns stay in registers while the rows of w pass by.
+    typedef float Lanes __attribute__((vector_size(64)));
+    constexpr int64_t kWidth = 16, kBlock = 8 * kWidth;
+    int64_t j = 0;
+    for (; j + kBlock <= n; j += kBlock) {
+        Lanes sums[8] = {};
+        for (int64_t i = 0; i < k; ++i) {
+            const float* row = w + i * stride + j;
+#pragma GCC unroll 8
+            for (int64_t b = 0; b < 8; ++b) {
+                Lanes part;
+                std::memcpy(&part, row + b * kWidth, sizeof part);
+                sums[b] += x[i] * part;
+            }
+        }
+        std::memcpy(y + j, sums, sizeof sums);
+    }
+    for (; j + kWidth <= n; j += kWidth) {
+        Lanes sum = {};
+        for (int64_t i = 0; i < k; ++i) {
+            Lanes part;
+            std::memcpy(&part, w + i * stride + j, sizeof part);
+            sum += x[i] * part;
+        }
+        std::memcpy(y + j, &sum, sizeof sum);
+    }
+    for (; j < n; ++j) {
+        float sum = 0;
+        for (int64_t i = 0; i < k; ++i) sum += x[i] * w[i * stride + j];
+        y[j] = sum;
+    }
+}
+
+NPU_PER_INSTRUCTION_SET
+void times_transposed(float* __restrict y, const float* __restrict x, const float* __restrict w, int64_t k,
+                      int64_t n, int64_t stride) {
+    typedef float Lanes __attribute__((vector_size(64)));
+    constexpr int64_t kWidth = 16;
+    for (int64_t j = 0; j < n; ++j) {
+        const float* row = w + j * stride;
+        Lanes sums = {};
+        int64_t i = 0;
+        for (; i + kWidth <= k; i += kWidth) {
+            Lanes left, right;
+            std::memcpy(&left, x + i, sizeof left);
+            std::memcpy(&right, row + i, sizeof right);
+            sums += left * right;
+        }
+        float sum = 0;
+        for (int64_t l = 0; l < kWidth; ++l) sum += sums[l];
+        for (; i < k; ++i) sum += x[i] * row[i];
+        y[j] = sum;
+    }
+}
+
 NPU_PER_INSTRUCTION_SET
 void add(float* __restrict y, const float* __restrict x, int64_t n) {
     for (int64_t i = 0; i < n; ++i) y[i] += x[i];

@@ -24,6 +24,13 @@ void scale(float* y, const float* x, float factor, const float* gamma, int64_t n
 void rms_gradient(float* dx, float* dgamma, const float* dy, const float* x, const float* gamma, float rstd,
                   float slope, int64_t n);
 void add(float* y, const float* x, int64_t n);
+// y[i] = chosen[i] ? yes[i] : no[i]; a side of one element stands opposite all of the others
+void select(float* y, const bool* chosen, const float* yes, bool one_yes, const float* no, bool one_no,
+            int64_t n);
+// y[j] = sum of x[i] * w[i * stride + j] over i < k, for j < n
+void times_matrix(float* y, const float* x, const float* w, int64_t k, int64_t n, int64_t stride);
+// y[j] = sum of x[i] * w[j * stride + i] over i < k, for j < n
+void times_transposed(float* y, const float* x, const float* w, int64_t k, int64_t n, int64_t stride);
 void widen(float* y, const c10::BFloat16* x, int64_t n);
 void narrow(c10::BFloat16* y, const float* x, int64_t n);
 

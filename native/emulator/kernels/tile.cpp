@@ -54,7 +54,7 @@ Chain chain() { return chosen().chain; }
 
 int link_code(std::string_view type) {
     const Row* row = row_of(type);
-    return row == nullptr ? -1 : static_cast<int>(row->code);
+    return row == nullptr || row->code == Code::none ? -1 : static_cast<int>(row->code);
 }
 
 void stream(void* to, const void* from, int64_t bytes) {

@@ -33,7 +33,7 @@ struct Link {
 /// The operators one after the other on each of n floats, which stay in registers in between.
 using Chain = void (*)(float* out, const float* in, const Link* links, std::size_t count, int64_t n);
 Chain chain();
-/// Of a GE operator on floats that has a body; -1: of others.
+/// Of a GE operator on floats that can be a link; -1: of others.
 int link_code(std::string_view type);
 
 /// Copies past the caches, for results that are larger than they are. Ordered by fence().

@@ -76,6 +76,7 @@ NPU_UNARY(Sqrt, a.sqrt())
 NPU_UNARY(Rsqrt, a.rsqrt())
 NPU_UNARY(Reciprocal, a.reciprocal())
 NPU_UNARY(Square, a* a)
+NPU_UNARY(Exp, a.exp())
 NPU_UNARY(Relu, at::vec::clamp_min(a, V(0)))
 NPU_BINARY(Add, a + b)
 NPU_BINARY(Sub, a - b)
@@ -110,6 +111,10 @@ using Minimum = InFloat<FloatMinimum>;
 template <class F>
 constexpr Row one(const char* type, Code code) {
     return {type, code, 1, {unary<F, float>, unary<F, c10::Half>, unary<F, c10::BFloat16>}};
+}
+template <class F>
+constexpr Row one_of_floats(const char* type) {
+    return {type, Code::none, 1, {unary<F, float>}};
 }
 template <class F>
 constexpr Row two(const char* type, Code code) {
@@ -238,6 +243,7 @@ constexpr Row kRows[]{one<Abs>("Abs", Code::abs),
                       one<Reciprocal>("Reciprocal", Code::reciprocal),
                       one<Square>("Square", Code::square),
                       one<Relu>("Relu", Code::relu),
+                      one_of_floats<Exp>("Exp"),
                       two_of_numbers<Add>("Add", Code::add),
                       two_of_numbers<Add>("AddV2", Code::add),
                       two_of_numbers<Sub>("Sub", Code::sub),
