@@ -90,3 +90,57 @@ def test_updates_write_over_what_dies_with_them_and_nothing_else() -> None:
     c[3] = new
     for ours, theirs in zip(run(g, array, new), (a, b, c), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def _joined(axis: int, parts: list[str]) -> tuple[Builder, dict[str, np.ndarray]]:
+    """ConcatV2 of what `parts` name, which is also read otherwise."""
+    g = Builder("joined")
+    x, y = g.input("x", "float32", (1, 6)), g.input("y", "float32", (1, 6))
+    a = np.arange(6, dtype=np.float32).reshape(1, 6)
+    b = a * 10 + 1
+    values = {
+        "input": (x, a),
+        "neg": (g.add("Neg", x), -a),
+        "product": (g.add("Mul", x, y), a * b),
+        "view": (g.add("Reshape", g.add("Add", g.add("Reshape", y, [2, 3]), 1.0), [1, 6]), b + 1),
+        "constant": (g.constant(np.full((1, 6), 7, np.float32)), np.full((1, 6), 7, np.float32)),
+    }
+    whole = g.add("ConcatV2", [values[name][0] for name in parts], axis, N=len(parts))
+    wanted = np.concatenate([values[name][1] for name in parts], axis)
+    g.output(whole)
+    g.output(g.add("Exp", g.add("Mul", whole, 0.01)))
+    g.output(g.add("Add", values["neg"][0], values["product"][0]))
+    return g, {"x": a, "y": b, "whole": wanted, "sum": a * b - a}
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["neg", "product"],
+        ["view", "neg", "product"],
+        ["neg", "neg"],
+        ["input", "neg"],
+        ["constant", "neg"],
+        ["neg"],
+    ],
+    ids="+".join,
+)
+def test_parts_are_computed_where_they_belong(axis: int, parts: list[str]) -> None:
+    g, arrays = _joined(axis, parts)
+    whole, other, total = run(g, arrays["x"], arrays["y"])
+    np.testing.assert_array_equal(whole, arrays["whole"])
+    np.testing.assert_allclose(other, np.exp(arrays["whole"] * np.float32(0.01)), rtol=1e-6)
+    np.testing.assert_array_equal(total, arrays["sum"])
+
+
+def test_a_part_that_is_a_result_too() -> None:
+    g = Builder("both")
+    x = g.input("x", "float32", (2, 3))
+    part = g.add("Neg", x)
+    g.output(part)
+    g.output(g.add("ConcatV2", [part, g.add("Abs", x)], 0, N=2))
+    array = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+    first, second = run(g, array)
+    np.testing.assert_array_equal(first, -array)
+    np.testing.assert_array_equal(second, np.concatenate([-array, abs(array)]))

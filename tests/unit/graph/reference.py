@@ -127,7 +127,17 @@ def _slice(a: Any, x: Array, offsets: Array, size: Array) -> Array:
     return x[tuple(slice(int(o), int(o + s)) for o, s in zip(offsets, size, strict=True))]
 
 
+def _update(a: Any, x: Array, indices: Array, updates: Array) -> Array:
+    result = x.copy()
+    for place, update in zip(indices.reshape(-1), updates, strict=True):
+        result[int(place)] = update
+    return result
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
+    "Axpy": lambda a, x, y: x + y.dtype.type(a("alpha")) * y,
+    "TensorScatterUpdate": _update,
+    "GatherV2": lambda a, x, places, axis: np.take(x, places, int(axis.reshape(()))),
     "Add": lambda a, x, y: x + y,
     "Sub": lambda a, x, y: x - y,
     "Mul": lambda a, x, y: x * y,

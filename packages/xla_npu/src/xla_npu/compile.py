@@ -101,7 +101,7 @@ class _Build:
         self._flags = _FLAGS[executor]
 
     def __call__(self, graph: Graph) -> bytes:
-        passes.standard().run(graph)
+        passes.standard(chains=self._flags is not None).run(graph)
         try:
             return bytes(_cann.build_model(to_model(graph), graph.name, {}, self._flags))
         except (_cann.CannError, GraphError) as error:

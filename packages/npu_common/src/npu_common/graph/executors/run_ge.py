@@ -45,7 +45,7 @@ class GeExecutor:
         """
         ready()
         own = from_model(to_model(graph))
-        (passes.standard() if options.fuse else passes.exact()).run(own)
+        (passes.standard(chains=self._flags is not None) if options.fuse else passes.exact()).run(own)
         return GeExecutable(self.name, own, self._build(own, options))
 
     def deserialise(self, data: bytes, options: CompileOptions) -> GeExecutable:

@@ -11,6 +11,7 @@ from npu_common.graph.passes.dead_code import DEAD_CODE
 from npu_common.graph.passes.fuse_activation import FUSE_ACTIVATION
 from npu_common.graph.passes.fuse_attention import FUSE_ATTENTION
 from npu_common.graph.passes.fuse_attention_gradient import FUSE_ATTENTION_GRADIENT
+from npu_common.graph.passes.fuse_axpy import FUSE_AXPY
 from npu_common.graph.passes.fuse_norm import FUSE_NORM
 from npu_common.graph.passes.fuse_rotary import FUSE_ROTARY
 from npu_common.graph.passes.manager import Pass, PassManager, Report, Statistic
@@ -26,9 +27,11 @@ def exact(check: bool = False) -> PassManager:
     return PassManager(_EXACT, check=check)
 
 
-def standard(check: bool = False) -> PassManager:
+def standard(check: bool = False, *, chains: bool = False) -> PassManager:
+    """`chains`: the executor runs chains of elementwise operators in one go and is not helped by pairs of them."""
     # Clean-up first to its end: the patterns are written for what it leaves.
-    return PassManager((*_EXACT, *_FUSION), check=check)
+    last = () if chains else (FUSE_AXPY, DEAD_CODE)
+    return PassManager((*_EXACT, *_FUSION), last=last, check=check)
 
 
 __all__ = ["Pass", "PassManager", "Report", "Statistic", "exact", "standard"]

@@ -42,17 +42,23 @@ class Report:
 
 
 class PassManager:
-    """`check`: verify after every pass that changed something, to find the pass that breaks a graph."""
+    """Runs passes in rounds, then the last ones once.
 
-    def __init__(self, passes: Iterable[Pass], max_rounds: int = 16, check: bool = False) -> None:
+    `check`: verify after every pass that changed something, to find the pass that breaks a graph.
+    """
+
+    def __init__(
+        self, passes: Iterable[Pass], max_rounds: int = 16, *, last: Iterable[Pass] = (), check: bool = False
+    ) -> None:
         self._passes = tuple(passes)
+        self._last = tuple(last)
         self._max_rounds = max_rounds
         self._check = check
 
     def run(self, graph: Graph, language: GraphLanguage | None = None) -> Report:
         """Changes the graph in place."""
         language = language or native()
-        report = Report(passes={p.name: Statistic() for p in self._passes})
+        report = Report(passes={p.name: Statistic() for p in (*self._passes, *self._last)})
         for _ in range(self._max_rounds):
             before = report.changes
             report.rounds += 1
@@ -60,6 +66,8 @@ class PassManager:
                 self._run_one(each, graph, language, report.passes[each.name])
             if report.changes == before:
                 break
+        for each in self._last:
+            self._run_one(each, graph, language, report.passes[each.name])
         return report
 
     def _run_one(self, each: Pass, graph: Graph, language: GraphLanguage, statistic: Statistic) -> None:

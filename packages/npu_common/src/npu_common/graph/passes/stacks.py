@@ -52,8 +52,10 @@ def _filled(node: Node, builder: Builder) -> Value | None:
     missing = _sizes(node.output)[0]
     each = node
     while missing > 0:
-        rows = _updated_rows(each) if each.type == "TensorScatterUpdate" and not each.controls else None
-        base, part = each.inputs[0], each.inputs[2] if len(each.inputs) == 3 else None
+        if each.type != "TensorScatterUpdate" or each.controls:
+            return None
+        rows = _updated_rows(each)
+        base, _, part = each.inputs
         if rows is None or base is None or part is None or rows.start in parts:
             return None
         parts[rows.start] = (rows.stop, part)
@@ -101,7 +103,7 @@ def _part(node: Node, builder: Builder) -> Value | None:
         if part is None:
             return None
         length = _sizes(part)[along]
-        if 0 <= at and at + size[along] <= length:
+        if at >= 0 and at + size[along] <= length:
             if _sizes(part) == size:
                 return part
             return builder.add("Slice", part, [*begin[:along], at, *begin[along + 1 :]], size)
