@@ -20,14 +20,25 @@ struct Edges {
     }
 };
 
-// ATen wants the last dimension first.
-Tensor with_constant(const Tensor& x, const Edges& by, const Scalar& value) {
-    std::vector<int64_t> reversed;
+// Written straight to the output, which has the padded shape; negative edges cut.
+void with_constant(const Tensor& x, const Edges& by, const Scalar& value, const Tensor& y) {
+    bool fits = x.scalar_type() == y.scalar_type() && x.dim() == y.dim();
+    for (int64_t dim = 0; fits && dim < x.dim(); ++dim)
+        fits = by.before[dim] >= 0 && by.after[dim] >= 0 &&
+               by.before[dim] + x.size(dim) + by.after[dim] == y.size(dim);
+    if (fits) {
+        y.fill_(value);
+        Tensor inside = y;
+        for (int64_t dim = 0; dim < x.dim(); ++dim) inside = inside.narrow(dim, by.before[dim], x.size(dim));
+        inside.copy_(x);
+        return;
+    }
+    std::vector<int64_t> reversed;  // ATen wants the last dimension first
     for (int64_t dim = x.dim() - 1; dim >= 0; --dim) {
         reversed.push_back(by.before[dim]);
         reversed.push_back(by.after[dim]);
     }
-    return at::constant_pad_nd(x, reversed, value);
+    write(y, at::constant_pad_nd(x, reversed, value));
 }
 
 // Where in a dimension of `size` each place of the padded dimension takes its element from.
@@ -72,17 +83,17 @@ void gradient(const Tensor& x, IntArrayRef paddings, const std::optional<std::st
 
 const Table table{
     {Ge{"Pad"}, [](const Tensor& x, IntArrayRef paddings,
-                   const Tensor& y) { write(y, with_constant(x, Edges(x, paddings), 0)); }},
+                   const Tensor& y) { with_constant(x, Edges(x, paddings), 0, y); }},
     {Ge{"PadV2"},
      [](const Tensor& x, IntArrayRef paddings, const Tensor& value, const Tensor& y) {
-         write(y, with_constant(x, Edges(x, paddings), only_element(value, "constant_values")));
+         with_constant(x, Edges(x, paddings), only_element(value, "constant_values"), y);
      }},
     {Ge{"PadV3", {"mode", "paddings_contiguous"}},
      [](const Tensor& x, IntArrayRef paddings, const std::optional<Tensor>& value,
         const std::optional<std::string>& mode, std::optional<bool> contiguous, const Tensor& y) {
          const Edges by(x, paddings, contiguous.value_or(true));
          if (mode.value_or("constant") != "constant") return write(y, with_own(x, by, *mode));
-         write(y, with_constant(x, by, value ? only_element(*value, "constant_values") : Scalar(0)));
+         with_constant(x, by, value ? only_element(*value, "constant_values") : Scalar(0), y);
      }},
     {Ge{"PadV3Grad", {"mode", "paddings_contiguous"}}, gradient},
     {Ge{"MirrorPad", {"mode"}},
