@@ -209,11 +209,13 @@ def _reduces(dtype: np.dtype[Any], how: str) -> bool:
 
 
 def _through(ctx: Context, operator: str, value: Value, move: Callable[[Value], Value]) -> Value:
-    """A movement between devices. Complex numbers go as their parts, other types that HCCL lacks as integers."""
+    """A movement between devices. Complex numbers go as their parts, other types that HCCL lacks as signed integers."""
     if value.dtype.kind == "c":
         return joined(ctx, *(_through(ctx, operator, part, move) for part in parts(ctx, value)))
     if value.dtype.kind == "b":
         return cast(ctx, move(cast(ctx, value, np.int8)), np.bool_)
+    if value.dtype.kind == "u" and value.dtype.itemsize > 1:
+        return bitcast(ctx, move(signed(ctx, value)), value.dtype)
     return moved(ctx, operator, value, move)
 
 

@@ -11,6 +11,7 @@ from xla_npu.errors import Unsupported
 from xla_npu.frontend import functions, nested
 from xla_npu.lowering.registry import rule_name
 from xla_npu.partition import families, indexed, regions, sources  # noqa: F401 (their rules)
+from xla_npu.partition.composites import open_composites
 from xla_npu.partition.main import Shardings, write_parts
 from xla_npu.partition.partitioner import RULES
 from xla_npu.partition.propagate import propagate
@@ -55,6 +56,7 @@ def partition(module: Any, devices: Devices) -> Shardings | None:
         return None
     if devices.replicas > 1:
         raise Unsupported("a program with shardings and replicas is not supported on npu")
+    open_composites(module)
     propagate(module)
     made = write_parts(module, devices.count)
     with _lock:

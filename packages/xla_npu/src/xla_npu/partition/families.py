@@ -11,6 +11,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
 from xla_npu.lowering.combiners import kind_on, kinds
+from xla_npu.lowering.constants import elements
 from xla_npu.lowering.context import integers
 from xla_npu.partition.emit import shape_of
 from xla_npu.partition.rules import Dims, Factors, alike, by_factors, same_sizes
@@ -154,10 +155,7 @@ def _is_constant(value: Any, number: float) -> bool:
     owner = value.owner
     if getattr(owner, "name", "") != "stablehlo.constant":
         return False
-    try:
-        array = np.asarray(owner.attributes["value"])
-    except (TypeError, ValueError, RuntimeError):  # element types that have no buffer
-        return False
+    array = elements(owner, "value", tensor_type(value.type))
     return bool(array.size) and bool((array == number).all())
 
 
@@ -175,7 +173,7 @@ def slice_(op: Any) -> Factors:
 
 @by_factors("stablehlo.pad")
 def pad(op: Any) -> Factors:
-    edges = (integers(op.attributes[f"{n}_padding"]) for n in ("edge_low", "edge_high", "interior"))
+    edges = (integers(op.attributes[n]) for n in ("edge_padding_low", "edge_padding_high", "interior_padding"))
     dims = _if(not any(each) for each in zip(*edges, strict=True))
     return Factors((dims, ()), (dims,))
 

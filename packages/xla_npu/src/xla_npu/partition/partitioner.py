@@ -126,7 +126,7 @@ class Partitioner:
                 self.define(result, self.cut(part, sharding))
 
     def _by_rule(self, operation: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> Sequence[Part]:
-        rule = RULES.get(rule_name(operation))
+        rule = RULES.get(rule_name(operation)) or RULES.get(operation.name)
         given = rule(self, operation, operands, wanted) if rule is not None else None
         if given is not None:
             return given

@@ -35,15 +35,26 @@ def _plain(function: Any) -> None:
     hold nothing of Shardy's then."""
     for op in list(nested(function)):
         if op.name == "sdy.constant":
-            made = ir.Operation.create(
-                "stablehlo.constant",
-                results=[op.results[0].type],
-                attributes={name: op.attributes[name] for name in op.attributes},
-                loc=op.location,
-                ip=ir.InsertionPoint(op),
-            )
+            made = _constant(op)
             op.results[0].replace_all_uses_with(made.results[0])
             op.erase()
         elif op.name in _PLAIN_REGIONS and shape_of(op.operands[0]) == ():
             op.results[0].replace_all_uses_with(op.operands[0])
             op.erase()
+
+
+def _constant(op: Any) -> Any:
+    try:
+        attributes = {name: op.attributes[name] for name in op.attributes}
+    except TypeError:  # complex numbers: jaxlib reads no attribute of them
+        text = str(op)
+        made = ir.Operation.parse(text[text.index("sdy.constant") :].replace("sdy.", "stablehlo.", 1))
+        ir.InsertionPoint(op).insert(made)
+        return made.operation
+    return ir.Operation.create(
+        "stablehlo.constant",
+        results=[op.results[0].type],
+        attributes=attributes,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )

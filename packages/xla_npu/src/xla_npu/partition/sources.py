@@ -10,9 +10,12 @@ from jaxlib.mlir import ir
 
 from xla_npu.errors import Unsupported
 from xla_npu.frontend import nested
+from xla_npu.lowering.registry import COMPOSITE, rule_name
+from xla_npu.partition.composites import TOP_K
 from xla_npu.partition.emit import shape_of
 from xla_npu.partition.mesh import Sharding, axes_of, local_shape
 from xla_npu.partition.partitioner import Part, Partitioner, partitions
+from xla_npu.partition.rules import Factors, alike, compute
 from xla_npu.types import tensor_type
 
 _EXACT = ("int32", "int64", "uint32", "uint64", "float64")
@@ -21,7 +24,10 @@ _EXACT = ("int32", "int64", "uint32", "uint64", "float64")
 @partitions("stablehlo.constant")
 def constant(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> list[Part]:
     shape, sharding = shape_of(op.results[0]), wanted[0]
-    value = op.attributes["value"]
+    try:
+        value = op.attributes["value"]
+    except TypeError:  # complex numbers: jaxlib reads no attribute of them
+        value = None
     if not any(sharding) or not getattr(value, "is_splat", False):
         made = p.emit.copy(op, [], [shape], {})
         return [p.cut(p.whole(made.results[0]), sharding)]
@@ -54,20 +60,6 @@ def iota(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sha
         )
         value = p.emit.binary("add", value, spread.results[0])
     return [Part(value, shape, sharding)]
-
-
-@partitions("stablehlo.composite")
-def composite(
-    p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]
-) -> Sequence[Part] | None:
-    """What it stands for, on parts; in whole where nothing is cut, for which there may be an operator."""
-    if not any(axes_of(part.sharding) for part in operands):
-        return None
-    function = p.functions[op.attributes["decomposition"].value]
-    block = function.regions[0].blocks[0]
-    for argument, part in zip(block.arguments, operands, strict=True):
-        p.define(argument, part)
-    return p.block(block)
 
 
 @partitions("stablehlo.partition_id", "stablehlo.replica_id")
@@ -132,8 +124,25 @@ def _check_same_part(p: Partitioner, op: Any, cut: set[Any]) -> None:
 
 
 @partitions("stablehlo.custom_call")
-def custom_call(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> None:
+def custom_call(
+    p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]
+) -> Sequence[Part] | None:
+    factors = composite(op)
+    if factors is not None:
+        return compute(p, op, operands, wanted, factors)
     refuse_effects(op)
+    return None
+
+
+def composite(op: Any) -> Factors | None:
+    """Of a call that was a composite (composites.py)."""
+    if COMPOSITE not in op.attributes:
+        return None
+    if rule_name(op) != TOP_K:
+        return alike(op)
+    last = len(shape_of(op.operands[0])) - 1
+    dims = (*range(last), None)
+    return Factors((dims,), (dims, dims))
 
 
 def refuse_effects(op: Any) -> None:
