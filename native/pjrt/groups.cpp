@@ -48,8 +48,7 @@ void sit_down(Seat& seat, const std::string& name) {
     try {
         cann::CommunicatorOptions options;
         options.name = name;
-        seat.made =
-            cann::Communicator::join(seat.root, seat.rank, seat.size, seat.device->number(), options);
+        seat.made = cann::Communicator::join(seat.root, seat.rank, seat.size, seat.device->number(), options);
     } catch (...) {
         seat.failure = current_failure();
     }

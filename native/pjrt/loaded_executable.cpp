@@ -95,7 +95,8 @@ std::shared_ptr<Sessions> LoadedExecutable::sessions(Device& device) {
     std::shared_ptr<Sessions>& sessions = loaded_[&device].sessions;
     if (!sessions) {
         const auto found = std::ranges::find(devices_, &device);
-        const auto place = found == devices_.end() ? PJRT_LogicalDeviceIds{} : logical_[found - devices_.begin()];
+        const auto place =
+            found == devices_.end() ? PJRT_LogicalDeviceIds{} : logical_[found - devices_.begin()];
         sessions = std::make_shared<Sessions>(compiled_->program(), device, place);
     }
     return sessions;

@@ -32,8 +32,8 @@ class LoadedExecutable {
         std::shared_ptr<Signal> done;
     };
     /// One run on each of the devices, with the device's own arguments. `keep`: parameters that are not given
-    /// up although the program would take them. Throws Status: arguments that do not fit; a failure of the run
-    /// itself is in the results.
+    /// up although the program would take them. Throws Status: arguments that do not fit; a failure of the
+    /// run itself is in the results.
     std::vector<Run> run(std::span<Device* const> devices,
                          std::span<const std::span<Buffer* const>> arguments, std::span<const int64_t> keep,
                          const RunInfo& info);

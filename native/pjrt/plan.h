@@ -17,7 +17,8 @@ std::size_t work_bytes(std::span<const std::byte> model);
 /// A program's models, loaded on one device. Thread-safe.
 class Sessions {
   public:
-    /// `place`: of the device in the program. Throws Status (a model is not what the program says), cann::Error.
+    /// `place`: of the device in the program. Throws Status (a model is not what the program says),
+    /// cann::Error.
     Sessions(std::shared_ptr<const Program> program, Device& device, const PJRT_LogicalDeviceIds& place);
 
     const Program& program() const { return *program_; }

@@ -134,7 +134,8 @@ void check_ends(const std::vector<Tensor>& declared, const Slots& slots, const B
 // The place of the device comes behind the caller's own parameters.
 void check_parameters(const Program& program) {
     std::vector<Tensor> declared = program.parameters;
-    if (program.takes_place) declared.push_back({Shape::of(PJRT_Buffer_Type_U32, std::vector<int64_t>{2}), ""});
+    if (program.takes_place)
+        declared.push_back({Shape::of(PJRT_Buffer_Type_U32, std::vector<int64_t>{2}), ""});
     check_ends(declared, program.body->inputs, *program.body, "parameter");
 }
 

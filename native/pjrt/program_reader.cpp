@@ -156,9 +156,10 @@ Alias read_alias(Bytes bytes) {
 Group read_group(Bytes bytes) {
     Group group;
     read_message(bytes, {{1, into(group.name)}, {2, [&](const Field& f) {
-                              group.members.emplace_back();
-                              read_message(f.message(), {{1, into(group.members.back())}});
-                          }}});
+                                                     group.members.emplace_back();
+                                                     read_message(f.message(),
+                                                                  {{1, into(group.members.back())}});
+                                                 }}});
     return group;
 }
 

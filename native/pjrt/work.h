@@ -23,7 +23,8 @@ using Enqueue = std::function<Storages()>;
 
 /// Values of `count` results that `work` makes from `needs`. A failure of a need is the results' failure, and
 /// the work is not done then. `at_once`: false where the work waits for the device or calls the host.
-/// `skipped` is called where the work is not done. Throws what the work throws when it is done within the call.
+/// `skipped` is called where the work is not done. Throws what the work throws when it is done within the
+/// call.
 Produced produce(Device& device, const Values& needs, std::size_t count, bool at_once, Enqueue work,
                  const std::function<void()>& skipped = {});
 

@@ -45,7 +45,18 @@ def run(function: Callable[..., Any], x: Array, out: Any = SPEC, spec: Any = SPE
     return np.asarray(jax.jit(mapped)(x))
 
 
-ALL = (np.float32, np.int32, np.uint32, np.int8, np.uint8, np.uint16, np.bool_, np.complex64, jnp.bfloat16, np.float16)
+ALL = (
+    np.float32,
+    np.int32,
+    np.uint32,
+    np.int8,
+    np.uint8,
+    np.uint16,
+    np.bool_,
+    np.complex64,
+    jnp.bfloat16,
+    np.float16,
+)
 NUMBERS = tuple(dtype for dtype in ALL if dtype is not np.bool_)
 
 
@@ -65,7 +76,9 @@ def test_pmax(dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", ALL)
 def test_all_gather(dtype: Any) -> None:
     want = np.concatenate([data(dtype)] * 4, 1)
-    np.testing.assert_array_equal(run(lambda a: lax.all_gather(a, "y", axis=1, tiled=True), data(dtype)), want)
+    np.testing.assert_array_equal(
+        run(lambda a: lax.all_gather(a, "y", axis=1, tiled=True), data(dtype)), want
+    )
 
 
 @pytest.mark.parametrize("dtype", ALL)

@@ -67,7 +67,9 @@ class Devices:
         found = [(pair[0], pair[1]) for pair in across]
         for ends in zip(*found, strict=True):
             if len(set(ends)) != len(ends) or not all(0 <= end < self.count for end in ends):
-                raise CompileError("a collective_permute sends from or to one device twice, or to none of these")
+                raise CompileError(
+                    "a collective_permute sends from or to one device twice, or to none of these"
+                )
         return found
 
     def place(self, replica: int, partition: int) -> int:

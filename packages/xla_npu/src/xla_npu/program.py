@@ -33,7 +33,12 @@ _MESSAGES: dict[str, tuple[FieldRow, ...]] = {
         ("result_shardings", 16, "bytes", "repeated"),
         ("groups", 17, "Group", "repeated"),
         ("assignment", 18, "int64", "repeated"),  # the device ids that the groups' names were made for
-        ("takes_place", 19, "bool", ""),  # the body's last input is ui32[2]: the device's replica and partition
+        (
+            "takes_place",
+            19,
+            "bool",
+            "",
+        ),  # the body's last input is ui32[2]: the device's replica and partition
     ),
     # type: PJRT_Buffer_Type. memory_kind: "" is the device's own memory.
     "Tensor": (("type", 1, "int32", ""), ("dims", 2, "int64", "repeated"), ("memory_kind", 3, "string", "")),

@@ -107,7 +107,7 @@ def collective_permute(ctx: Context, op: Any, operand: Value, place: Value) -> V
     turns = _turns([pair for pair in pairs if pair[0] != pair[1]])
     arrived = [operand, *(_broadcast(ctx, _pair_groups(ctx, turn), operand) for turn in turns)]
     # Which of `arrived` is each place's result; -1: nobody sends to it, which gives zeros.
-    source = np.full(ctx.devices.count, -1, np.int32)
+    source: np.ndarray[Any, Any] = np.full(ctx.devices.count, -1, np.int32)
     for sender, receiver in pairs:
         source[receiver] = 0 if sender == receiver else 1 + _turn_of(turns, sender)
     result: Value | None = None
@@ -144,7 +144,7 @@ def _turns(pairs: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
         while place in following:
             pair = (place, following.pop(place))
             turn = next(
-                (t for t in (number % 2, 1 - number % 2, 2) if t >= len(turns) or not _busy(turns[t], pair))
+                t for t in (number % 2, 1 - number % 2, 2) if t >= len(turns) or not _busy(turns[t], pair)
             )
             while len(turns) <= turn:
                 turns.append([])
@@ -177,9 +177,7 @@ def _size(groups: Groups, what: str) -> int:
     return found.pop()
 
 
-def _by_hccl(
-    ctx: Context, block: Any, value: Value, reduced: Callable[[Value, str], Value]
-) -> Value | None:
+def _by_hccl(ctx: Context, block: Any, value: Value, reduced: Callable[[Value, str], Value]) -> Value | None:
     """The reduction by HCCL, None where it has none for the combiner and the type."""
     found, dtype = kinds(block), value.dtype
     kind = kind_on(found[0], dtype) if len(found) == 1 else None
@@ -264,5 +262,3 @@ def _joined(ctx: Context, pieces: Value, axis: int) -> Value:
     order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape) + 1)]
     moved_ = transpose(ctx, pieces, order)
     return reshape(ctx, moved_, (*shape[:axis], count * shape[axis], *shape[axis + 1 :]))
-
-

@@ -86,7 +86,9 @@ class Context:
                 becomes a constant in the new one, and no input.
         """
         self._subgraphs += 1
-        inner = Context(f"{name}_{self._subgraphs}_{self.builder.graph.name}"[:120], self.functions, self.devices)
+        inner = Context(
+            f"{name}_{self._subgraphs}_{self.builder.graph.name}"[:120], self.functions, self.devices
+        )
         arguments: list[Value | None] = []
         for index, argument in enumerate(block.arguments):
             if is_token(argument.type):

@@ -10,7 +10,7 @@ from xla_npu.devices import Devices
 from xla_npu.errors import Unsupported
 from xla_npu.frontend import functions, nested
 from xla_npu.lowering.registry import rule_name
-from xla_npu.partition import families, indexed, regions, sources  # noqa: F401 (their rules)
+from xla_npu.partition import families, host_calls, indexed, regions, sources  # noqa: F401 (their rules)
 from xla_npu.partition.composites import open_composites
 from xla_npu.partition.main import Shardings, write_parts
 from xla_npu.partition.partitioner import RULES

@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 from xla_npu.devices import Groups
 from xla_npu.frontend import nested
 from xla_npu.partition.mesh import Axes, Meshes, parts
+from xla_npu.types import tensor_type
 
 _SHARDING = "sdy.sharding"
 
@@ -24,8 +25,9 @@ def shape_of(value: Any) -> tuple[int, ...]:
 class Emitter:
     """Where the partitioner writes. What all of the function may use is written at its beginning."""
 
-    def __init__(self, meshes: Meshes) -> None:
+    def __init__(self, meshes: Meshes, devices: int) -> None:
         self.meshes = meshes
+        self.devices = devices
         self._start: Any = None
         self._point: Any = None
         self._location: Any = None
@@ -115,6 +117,25 @@ class Emitter:
         attribute = ir.DenseElementsAttr.get(np.asarray(array, order="C"))
         return self.op("stablehlo.constant", [], [attribute.type], {"value": attribute}).results[0]
 
+    def zeros(self, type_: Any) -> Any:
+        """An array of zeros."""
+        element = tensor_type(type_).element
+        zero = self.constant(np.zeros((), np.float32))
+        scalar = ir.RankedTensorType.get([], type_.element_type)
+        if element.numpy.kind == "c":
+            part = ir.F32Type.get() if element.numpy.itemsize == 8 else ir.F64Type.get()
+            real = self.op("stablehlo.convert", [zero], [ir.RankedTensorType.get([], part)]).results[0]
+            zero = self.op("stablehlo.complex", [real, real], [scalar]).results[0]
+        else:
+            zero = self.op("stablehlo.convert", [zero], [scalar]).results[0]
+        return self.broadcast(zero, type_)
+
+    def broadcast(self, scalar: Any, type_: Any) -> Any:
+        """An array of one number."""
+        return self.op(
+            "stablehlo.broadcast_in_dim", [scalar], [type_], {"broadcast_dimensions": self.integers([])}
+        ).results[0]
+
     def slice(self, value: Any, dim: int, begin: int, end: int) -> Any:
         shape = shape_of(value)
         first = [begin if i == dim else 0 for i in range(len(shape))]
@@ -175,7 +196,7 @@ class Emitter:
     def _exchange(self, axes: Axes, across: bool = False) -> dict[str, Any]:
         self._channel += 1
         found = {
-            "replica_groups": self._groups(axes),
+            "replica_groups": self._groups(axes) if axes else None,
             "channel_handle": ir.Attribute.parse(
                 f"#stablehlo.channel_handle<handle = {self._channel}, type = 1>"
             ),
@@ -213,6 +234,13 @@ class Emitter:
         made = self.op("stablehlo.all_reduce", [value], [value.type], self._exchange(axes), regions=1)
         self._combiner(made, value, combiner)
         return made.results[0]
+
+    def from_device(self, value: Any, device: int) -> Any:
+        """The value that one device has, on all."""
+        others = [place for place in range(self.devices) if place != device]
+        exchange = self._exchange((), across=True)
+        exchange["replica_groups"] = ir.DenseElementsAttr.get(np.array([[device, *others]], np.int64))
+        return self.op("stablehlo.collective_broadcast", [value], [value.type], exchange).results[0]
 
     def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str) -> Any:
         shape = [size // (parts(axes) if i == dim else 1) for i, size in enumerate(shape_of(value))]

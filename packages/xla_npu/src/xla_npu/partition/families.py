@@ -19,12 +19,56 @@ from xla_npu.types import tensor_type
 
 Shapes = list[tuple[int, ...]]
 
-_ELEMENTWISE = """
-    abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine count_leading_zeros divide
-    exponential exponential_minus_one floor imag is_finite log log_plus_one logistic map maximum minimum multiply negate
-    not or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt select
-    shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh xor
-""".split()
+_ELEMENTWISE = [
+    "abs",
+    "add",
+    "and",
+    "atan2",
+    "bitcast_convert",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "compare",
+    "complex",
+    "convert",
+    "cosine",
+    "count_leading_zeros",
+    "divide",
+    "exponential",
+    "exponential_minus_one",
+    "floor",
+    "imag",
+    "is_finite",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "map",
+    "maximum",
+    "minimum",
+    "multiply",
+    "negate",
+    "not",
+    "or",
+    "popcnt",
+    "power",
+    "real",
+    "reduce_precision",
+    "remainder",
+    "round_nearest_afz",
+    "round_nearest_even",
+    "rsqrt",
+    "select",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "sign",
+    "sine",
+    "sqrt",
+    "subtract",
+    "tan",
+    "tanh",
+    "xor",
+]
 
 
 @by_factors(*(f"stablehlo.{name}" for name in _ELEMENTWISE), "custom_call:annotate_device_placement")
@@ -36,9 +80,7 @@ def elementwise(op: Any) -> Factors | None:
 def broadcast_in_dim(op: Any) -> Factors:
     result, operand = shape_of(op.results[0]), shape_of(op.operands[0])
     dims = integers(op.attributes["broadcast_dimensions"])
-    given = tuple(
-        dim if size == result[dim] else None for size, dim in zip(operand, dims, strict=True)
-    )
+    given = tuple(dim if size == result[dim] else None for size, dim in zip(operand, dims, strict=True))
     return Factors((given,), (tuple(range(len(result))),), wide=math.prod(result) > math.prod(operand))
 
 
@@ -67,7 +109,8 @@ def reshape(op: Any) -> Factors:
                 second.append(second[-1] + 1)
                 right *= after[second[-1]]
         heads = [
-            next((d for d in group if shape[d] > 1), None) for group, shape in ((first, before), (second, after))
+            next((d for d in group if shape[d] > 1), None)
+            for group, shape in ((first, before), (second, after))
         ]
         if heads[0] is not None and heads[1] is not None:
             dims[0][heads[0]] = dims[1][heads[1]] = factor
@@ -129,9 +172,7 @@ def reduce(op: Any) -> Factors:
     axes = integers(op.attributes["dimensions"])
     dims = tuple(range(len(shape_of(op.operands[0]))))
     kept = tuple(dim for dim in dims if dim not in axes)
-    return Factors(
-        (*[dims] * count, *[()] * count), (kept,) * count, _combiner(op, count)
-    )
+    return Factors((*[dims] * count, *[()] * count), (kept,) * count, _combiner(op, count))
 
 
 def _combiner(op: Any, count: int) -> str:
@@ -166,14 +207,20 @@ def slice_(op: Any) -> Factors:
     dims = _if(b == 0 and e == n and s == 1 for b, e, s, n in zip(begin, end, steps, shape, strict=True))
 
     def limits(ins: Shapes, outs: Shapes) -> dict[str, Any]:
-        return {"limit_indices": _array([n if d is not None else e for n, d, e in zip(ins[0], dims, end)])}
+        return {
+            "limit_indices": _array(
+                [n if d is not None else e for n, d, e in zip(ins[0], dims, end, strict=True)]
+            )
+        }
 
     return Factors((dims,), (dims,), attributes=limits)
 
 
 @by_factors("stablehlo.pad")
 def pad(op: Any) -> Factors:
-    edges = (integers(op.attributes[n]) for n in ("edge_padding_low", "edge_padding_high", "interior_padding"))
+    edges = (
+        integers(op.attributes[n]) for n in ("edge_padding_low", "edge_padding_high", "interior_padding")
+    )
     dims = _if(not any(each) for each in zip(*edges, strict=True))
     return Factors((dims, ()), (dims,))
 
@@ -235,14 +282,21 @@ def select_and_scatter(op: Any) -> Factors:
 def _unmoved(op: Any) -> Dims:
     """The dimensions along which windows hold one element each, one after the other."""
     rank = len(shape_of(op.operands[0]))
-    size = integers(op.attributes["window_dimensions"]) if "window_dimensions" in op.attributes else (1,) * rank
+    size = (
+        integers(op.attributes["window_dimensions"]) if "window_dimensions" in op.attributes else (1,) * rank
+    )
     ones = [
         integers(op.attributes[name]) if name in op.attributes else (1,) * rank
         for name in ("window_strides", "base_dilations", "window_dilations")
     ]
-    padding = np.asarray(op.attributes["padding"]).reshape(-1, 2) if "padding" in op.attributes else np.zeros((rank, 2))
+    padding = (
+        np.asarray(op.attributes["padding"]).reshape(-1, 2)
+        if "padding" in op.attributes
+        else np.zeros((rank, 2))
+    )
     return _if(
-        size[dim] == 1 and all(each[dim] == 1 for each in ones) and not padding[dim].any() for dim in range(rank)
+        size[dim] == 1 and all(each[dim] == 1 for each in ones) and not padding[dim].any()
+        for dim in range(rank)
     )
 
 

@@ -37,14 +37,16 @@ def write_parts(module: Any, devices: int) -> Shardings:
     for sharding in _all_shardings(main, (*given, *returned)):
         meshes.note(sharding)
     with module.context, ir.Location.unknown():
-        made = _write(module, main, meshes, given, returned)
+        made = _write(module, main, meshes, devices, given, returned)
         main.erase()
     return made
 
 
-def _write(module: Any, main: Any, meshes: Meshes, given: list[Any], returned: list[Any]) -> Shardings:
+def _write(
+    module: Any, main: Any, meshes: Meshes, devices: int, given: list[Any], returned: list[Any]
+) -> Shardings:
     source = main.regions[0].blocks[0]
-    emit = Emitter(meshes)
+    emit = Emitter(meshes, devices)
     partitioner = Partitioner(meshes, functions(module), emit)
     arguments = [
         partitioner.fit(_sharding(each), shape_of(argument))

@@ -6,6 +6,7 @@ so that a sharding is a list of whole `Axis` for each dimension, major ones firs
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ class Mesh:
 
     def positions(self, axes: Sequence[Axis]) -> np.ndarray[Any, Any]:
         """int32[devices]: each device's position along `axes`, the first one major."""
-        found = np.zeros(self.places.size, np.int32)
+        found: np.ndarray[Any, Any] = np.zeros(self.places.size, np.int32)
         for row in self.groups(axes):
             found[list(row)] = np.arange(len(row))
         return found
@@ -131,9 +132,11 @@ class Meshes:
         names: list[str] = []
         for each in map(sdy.MeshAxisAttr, attribute.axes):
             cuts = sorted({1, int(each.size), *self._cuts.get((name, each.name), ())})
-            for before, after in zip(cuts, cuts[1:], strict=False):
+            for before, after in itertools.pairwise(cuts):
                 if after % before:
-                    raise Unsupported(f"parts of the mesh axis {each.name} that overlap are not supported on npu")
+                    raise Unsupported(
+                        f"parts of the mesh axis {each.name} that overlap are not supported on npu"
+                    )
                 axes.append(Axis(name, len(axes), after // before))
                 names.append(each.name)
         ids = [int(i) for i in attribute.device_ids] or range(parts(axes))
@@ -175,6 +178,16 @@ class Meshes:
             )
             for dimension in sharding.dimension_shardings
         )
+
+    def only_device(self, sharding: Any) -> int | None:
+        """The one device that a maximal sharding names, None for other shardings."""
+        attribute = self._attributes.get(_mesh_name(sharding))
+        ids = [] if attribute is None or list(attribute.axes) else list(attribute.device_ids)
+        return int(ids[0]) if len(ids) == 1 else None
+
+    def is_empty(self, sharding: Any) -> bool:
+        """Whether the mesh of a sharding has no axes: it cuts nothing, and names no dimensions either."""
+        return not self.mesh(_mesh_name(sharding)).axes
 
     def manual_axes(self, mesh: str, attribute: Any) -> set[Axis]:
         """The axes that a manual computation names."""

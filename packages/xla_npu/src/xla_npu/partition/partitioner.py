@@ -71,6 +71,13 @@ class Partitioner:
         self.manual: frozenset[Axis] = frozenset()
         self._parts: dict[Any, Part] = {}
 
+    @property
+    def fully_manual(self) -> bool:
+        """Whether the region being written handles all axes of its mesh itself."""
+        return bool(self.manual) and len(self.manual) == len(
+            self.meshes.mesh(next(iter(self.manual)).mesh).axes
+        )
+
     def part(self, value: Any) -> Part:
         """The device's part of a value of the program."""
         return self._parts[value]
@@ -86,7 +93,7 @@ class Partitioner:
 
     def fit(self, sharding: Any, shape: Sequence[int]) -> Sharding:
         """A sharding of Shardy's as far as it cuts evenly, without the axes that are manual here; None: no cut."""
-        if sharding is None:
+        if sharding is None or self.meshes.is_empty(sharding):
             return whole(len(shape))
         decoded = self.meshes.decode(sharding)
         free = (tuple(axis for axis in axes if axis not in self.manual) for axes in decoded)
@@ -125,7 +132,9 @@ class Partitioner:
             for result, part, sharding in zip(operation.results, given, wanted, strict=True):
                 self.define(result, self.cut(part, sharding))
 
-    def _by_rule(self, operation: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> Sequence[Part]:
+    def _by_rule(
+        self, operation: Any, operands: Sequence[Part], wanted: Sequence[Sharding]
+    ) -> Sequence[Part]:
         rule = RULES.get(rule_name(operation)) or RULES.get(operation.name)
         given = rule(self, operation, operands, wanted) if rule is not None else None
         if given is not None:
@@ -166,9 +175,7 @@ class Partitioner:
 
     def made(self, value: Any, sharding: Sharding) -> Part:
         """A value just written, which is the part by the sharding."""
-        shape = tuple(
-            size * parts(axes) for size, axes in zip(shape_of(value), sharding, strict=True)
-        )
+        shape = tuple(size * parts(axes) for size, axes in zip(shape_of(value), sharding, strict=True))
         return Part(value, shape, sharding)
 
     def local_type(self, value: Any, sharding: Sharding) -> Any:

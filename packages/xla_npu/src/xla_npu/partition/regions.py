@@ -71,7 +71,8 @@ def case(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sha
         block = made.regions[number].blocks.append()
         with p.emit.into(ir.InsertionPoint(block)):
             returned = [
-                p.cut(part, sharding) for part, sharding in zip(p.block(region.blocks[0]), wanted, strict=True)
+                p.cut(part, sharding)
+                for part, sharding in zip(p.block(region.blocks[0]), wanted, strict=True)
             ]
             p.emit.op("stablehlo.return", [part.value for part in returned], [])
         shapes = [part.shape for part in returned]
@@ -105,7 +106,11 @@ def manual_computation(
 
 
 def _both(
-    p: Partitioner, sharding: Any, outer_shape: Sequence[int], manual: frozenset[Axis], inner_shape: Sequence[int]
+    p: Partitioner,
+    sharding: Any,
+    outer_shape: Sequence[int],
+    manual: frozenset[Axis],
+    inner_shape: Sequence[int],
 ) -> tuple[Sharding, Sharding]:
     """The sharding of a manual computation's operand or result seen from outside and, without the manual axes, from
     inside. Manual axes come first in each dimension."""

@@ -67,7 +67,8 @@ def compute(
     shardings = [tuple(_axes(axes, f) for f in dims) for dims in factors.results]
     local_in = [local_shape(part.shape or (), part.sharding) for part in given]
     local_out = [
-        local_shape(shape_of(result), sharding) for result, sharding in zip(op.results, shardings, strict=True)
+        local_shape(shape_of(result), sharding)
+        for result, sharding in zip(op.results, shardings, strict=True)
     ]
     changed = factors.attributes(local_in, local_out) if factors.attributes is not None else {}
     made = p.copy(op, [part.value for part in given], local_out, changed)
@@ -106,7 +107,9 @@ def _choose(
 ) -> dict[int, Axes]:
     """First sums whose operands agree on how they are cut, then as the results are wanted, then as the largest
     operand is."""
-    ins = [(part.shape or (), part.sharding, dims) for part, dims in zip(operands, factors.operands, strict=True)]
+    ins = [
+        (part.shape or (), part.sharding, dims) for part, dims in zip(operands, factors.operands, strict=True)
+    ]
     outs = [
         (shape_of(result), sharding, dims)
         for result, sharding, dims in zip(op.results, wanted, factors.results, strict=True)

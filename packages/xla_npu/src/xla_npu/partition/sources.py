@@ -9,10 +9,10 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from xla_npu.errors import Unsupported
-from xla_npu.frontend import nested
 from xla_npu.lowering.registry import COMPOSITE, rule_name
 from xla_npu.partition.composites import TOP_K
 from xla_npu.partition.emit import shape_of
+from xla_npu.partition.host_calls import has_side_effect
 from xla_npu.partition.mesh import Sharding, axes_of, local_shape
 from xla_npu.partition.partitioner import Part, Partitioner, partitions
 from xla_npu.partition.rules import Factors, alike, compute
@@ -52,22 +52,17 @@ def iota(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sha
         size = p.emit.constant(np.array(local[axis], np.int32))
         scalar = p.emit.typed(value, [])
         offset = p.emit.op("stablehlo.convert", [p.emit.binary("multiply", position, size)], [scalar])
-        spread = p.emit.op(
-            "stablehlo.broadcast_in_dim",
-            [offset.results[0]],
-            [value.type],
-            {"broadcast_dimensions": p.emit.integers([])},
-        )
-        value = p.emit.binary("add", value, spread.results[0])
+        value = p.emit.binary("add", value, p.emit.broadcast(offset.results[0], value.type))
     return [Part(value, shape, sharding)]
 
 
 @partitions("stablehlo.partition_id", "stablehlo.replica_id")
 def number(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> list[Part]:
     if not p.manual:
-        raise Unsupported("the number of the device has no meaning in a program on whole arrays: use shard_map")
-    mesh = p.meshes.mesh(next(iter(p.manual)).mesh)
-    if len(p.manual) != len(mesh.axes):
+        raise Unsupported(
+            "the number of the device has no meaning in a program on whole arrays: use shard_map"
+        )
+    if not p.fully_manual:
         raise Unsupported("the number of the device in a region that is manual along some axes only")
     return [p.whole(p.emit.copy(op, [], [()], {}).results[0])]
 
@@ -130,7 +125,13 @@ def custom_call(
     factors = composite(op)
     if factors is not None:
         return compute(p, op, operands, wanted, factors)
-    refuse_effects(op)
+    if p.fully_manual:
+        return p.replicated(op, operands)
+    if has_side_effect(op):
+        target = op.attributes["call_target_name"].value
+        raise Unsupported(
+            f"the custom call '{target}' has side effects, which every device would have: use it in shard_map"
+        )
     return None
 
 
@@ -143,13 +144,3 @@ def composite(op: Any) -> Factors | None:
     last = len(shape_of(op.operands[0])) - 1
     dims = (*range(last), None)
     return Factors((dims,), (dims, dims))
-
-
-def refuse_effects(op: Any) -> None:
-    """Raises Unsupported: an operation does more than compute, which every device would do."""
-    for each in (op, *nested(op)):
-        if "has_side_effect" in each.attributes and bool(each.attributes["has_side_effect"].value):
-            target = each.attributes["call_target_name"].value
-            raise Unsupported(f"the custom call '{target}' has side effects, which a program for several devices may not")
-
-
