@@ -15,6 +15,7 @@ from xla_npu.devices import Devices
 from xla_npu.errors import CompileError, Unsupported
 from xla_npu.lowering import load_rules
 from xla_npu.partition import partition
+from xla_npu.partition.combine import combine_all_reduces
 from xla_npu.partition.places import number_places
 from xla_npu.plan import HostWork, Planner, describe
 
@@ -47,6 +48,7 @@ def compile_program(artefact: bytes, options: bytes) -> bytes:
         shardings = partition(module, devices)
         takes_place = number_places(module, devices)
         frontend.simplify(module)
+        combine_all_reduces(module)
         table = frontend.functions(module)
     work = HostWork(table, devices.count)
     if work.in_function(table["main"]):

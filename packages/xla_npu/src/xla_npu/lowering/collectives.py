@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 from npu_common.graph import Value
 from xla_npu.devices import Groups
 from xla_npu.errors import Unsupported
-from xla_npu.lowering.arrays import reshape, transpose
+from xla_npu.lowering.arrays import concat, reshape, slice_axis, transpose
 from xla_npu.lowering.combiners import kind_on, kinds, ordered, signed, unordered
 from xla_npu.lowering.context import Context, integers
 from xla_npu.lowering.elementwise import joined, parts
@@ -32,7 +34,21 @@ def all_reduce(ctx: Context, op: Any, *operands: Value) -> list[Value]:
     if _alone(groups):
         return list(operands)
     block = op.regions[0].blocks[0]
+    if len(operands) > 1 and len({value.dtype for value in operands}) == 1:
+        return _all_reduced_together(ctx, groups, block, operands)
     return [_all_reduced(ctx, groups, block, value) for value in operands]
+
+
+def _all_reduced_together(ctx: Context, groups: Groups, block: Any, values: Sequence[Value]) -> list[Value]:
+    """As one array."""
+    sizes = [math.prod(shape_of(value)) for value in values]
+    flat = [reshape(ctx, value, (size,)) for value, size in zip(values, sizes, strict=True)]
+    reduced = _all_reduced(ctx, groups, block, concat(ctx, flat, 0))
+    ends = itertools.accumulate(sizes)
+    return [
+        reshape(ctx, slice_axis(ctx, reduced, 0, end - size, end), shape_of(value))
+        for value, size, end in zip(values, sizes, ends, strict=True)
+    ]
 
 
 def _all_reduced(ctx: Context, groups: Groups, block: Any, value: Value) -> Value:

@@ -6,10 +6,11 @@ the operation is on parts; what has no rule is computed by the default one, whic
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxlib.mlir import ir
@@ -20,20 +21,24 @@ from xla_npu.frontend import nested
 from xla_npu.lowering.context import captured
 from xla_npu.lowering.registry import rule_name
 from xla_npu.partition.emit import Emitter, shape_of
-from xla_npu.partition.mesh import Axis, Meshes, Sharding, divided, local_shape, parts, whole
+from xla_npu.partition.mesh import Axes, Axis, Meshes, Sharding, divided, local_shape, parts, whole
 from xla_npu.partition.reshard import reshard
 
 _log = logging.getLogger(__name__)
+# f(a + b) = f(a) + f(b), without rounding of its own.
+_LINEAR = ("stablehlo.add", "stablehlo.negate", "stablehlo.reshape", "stablehlo.transpose")
 _TERMINATORS = ("func.return", "stablehlo.return", "sdy.return")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a device has of an array: `value`, its part by `sharding` of an array of `shape`. A token has no shape."""
+    """What a device has of an array: `value`, its part by `sharding` of an array of `shape`. A token has no shape.
+    `partial`: the array is the sum over the devices along these axes; only rules' results may be so."""
 
     value: Any
     shape: tuple[int, ...] | None
     sharding: Sharding
+    partial: Axes = ()
 
 
 # A rule gets the partitioner, the operation, the parts of its operands and the shardings wanted of its results; it
@@ -70,6 +75,9 @@ class Partitioner:
         self.default: Counter[str] = Counter()
         self.manual: frozenset[Axis] = frozenset()
         self._parts: dict[Any, Part] = {}
+        # Partial sums, and how they are wanted. They are combined when something reads them that needs the sum.
+        self._sums: dict[Any, tuple[Part, Sharding]] = {}
+        self._cuts: dict[tuple[Any, Sharding], Any] = {}  # of this block, so as not to exchange twice
 
     @property
     def fully_manual(self) -> bool:
@@ -80,6 +88,9 @@ class Partitioner:
 
     def part(self, value: Any) -> Part:
         """The device's part of a value of the program."""
+        if value in self._sums:
+            part, sharding = self._sums.pop(value)
+            self._parts[value] = self.cut(self.summed(part, sharding), sharding)
         return self._parts[value]
 
     def define(self, value: Any, part: Part) -> None:
@@ -89,7 +100,19 @@ class Partitioner:
         """The part by another sharding."""
         if part.shape is None or part.sharding == sharding:
             return part
-        return Part(reshard(self.emit, part.value, part.sharding, sharding), part.shape, sharding)
+        key = (part.value, sharding)
+        if key not in self._cuts:
+            self._cuts[key] = reshard(self.emit, part.value, part.sharding, sharding)
+        return Part(self._cuts[key], part.shape, sharding)
+
+    def summed(self, part: Part, want: Sharding) -> Part:
+        """The array of which the part is a partial sum, by a sharding near the wanted one."""
+        shape, have, partial = part.shape, part.sharding, part.partial
+        for dim, (axes, wanted) in enumerate(zip(have, want, strict=True)):
+            if wanted[: len(axes)] == axes and wanted[len(axes) :] == partial:
+                scattered = self.emit.reduce_scatter(part.value, dim, partial, "add")
+                return Part(scattered, shape, (*have[:dim], wanted, *have[dim + 1 :]))
+        return Part(self.emit.all_reduce(part.value, partial, "add"), shape, have)
 
     def fit(self, sharding: Any, shape: Sequence[int]) -> Sharding:
         """A sharding of Shardy's as far as it cuts evenly, without the axes that are manual here; None: no cut."""
@@ -112,6 +135,13 @@ class Partitioner:
 
     def block(self, block: Any) -> list[Part]:
         """Writes the operations of a block, whose arguments are defined; what its terminator returns."""
+        outer, self._cuts = self._cuts, dict(self._cuts)
+        try:
+            return self._operations(block)
+        finally:
+            self._cuts = outer
+
+    def _operations(self, block: Any) -> list[Part]:
         for op in block.operations:
             operation = op.operation
             if operation.name in _TERMINATORS:
@@ -120,17 +150,46 @@ class Partitioner:
         return []
 
     def _visit(self, operation: Any) -> None:
-        operands = [self.part(value) for value in operation.operands]
         wanted = self.wanted(operation)
         with self.emit.named(operation):
             try:
-                given = self._by_rule(operation, operands, wanted)
+                given = self._on_partial_sums(operation, wanted)
+                if given is None:
+                    for value in captured(operation.regions):
+                        self.part(value)  # here, where all of the regions' values may read it
+                    operands = [self.part(value) for value in operation.operands]
+                    given = self._by_rule(operation, operands, wanted)
             except errors.CompileError as error:
                 if errors.location(operation) in str(error) and errors.location(operation):
                     raise
                 raise type(error)(f"{error} ({errors.describe(operation)})") from error
             for result, part, sharding in zip(operation.results, given, wanted, strict=True):
-                self.define(result, self.cut(part, sharding))
+                if part.partial:
+                    self._sums[result] = (part, sharding)
+                else:
+                    self.define(result, self.cut(part, sharding))
+
+    def _on_partial_sums(self, operation: Any, wanted: Sequence[Sharding]) -> Sequence[Part] | None:
+        """An operation that may come before the sum over the devices, where nothing else reads its operands."""
+        if operation.name not in _LINEAR or any(
+            value not in self._sums or len(list(value.uses)) != 1 for value in operation.operands
+        ):
+            return None
+        operands = [self._sums[value][0] for value in operation.operands]
+        partial = operands[0].partial
+        if any((p.sharding, p.partial) != (operands[0].sharding, partial) for p in operands):
+            return None
+        # A device's summands must be of the same part as the other devices': no cut along the axes of the sum.
+        free = [
+            tuple(tuple(itertools.takewhile(lambda a: a not in partial, axes)) for axes in s) for s in wanted
+        ]
+        plain = [replace(part, partial=()) for part in operands]
+        given = RULES[operation.name](self, operation, plain, free)
+        if given is None or any(axis in partial for part in given for axes in part.sharding for axis in axes):
+            return None
+        for value in operation.operands:
+            del self._sums[value]
+        return [replace(part, partial=partial) for part in given]
 
     def _by_rule(
         self, operation: Any, operands: Sequence[Part], wanted: Sequence[Sharding]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xla_npu.errors import Unsupported
@@ -75,8 +75,8 @@ def compute(
     kept = {f for dims in factors.results for f in dims}
     partial: Axes = tuple(axis for f, own in sorted(axes.items()) if f not in kept for axis in own)
     return [
-        _combined(p, value, shape_of(result), sharding, want, partial, factors.combiner)
-        for value, result, sharding, want in zip(made.results, op.results, shardings, wanted, strict=True)
+        _combined(p, Part(value, shape_of(result), sharding), partial, factors.combiner)
+        for value, result, sharding in zip(made.results, op.results, shardings, strict=True)
     ]
 
 
@@ -84,22 +84,13 @@ def _axes(axes: Mapping[int, Axes], factor: int | None) -> Axes:
     return () if factor is None else axes.get(factor, ())
 
 
-def _combined(
-    p: Partitioner,
-    value: Any,
-    shape: tuple[int, ...],
-    sharding: Sharding,
-    want: Sharding,
-    partial: Axes,
-    combiner: str,
-) -> Part:
+def _combined(p: Partitioner, part: Part, partial: Axes, combiner: str) -> Part:
+    """Partial sums are left to the partitioner, which may add some first."""
     if not partial:
-        return Part(value, shape, sharding)
-    for dim, (have, axes) in enumerate(zip(sharding, want, strict=True)):
-        if axes[: len(have)] == have and axes[len(have) :] == partial:
-            scattered = p.emit.reduce_scatter(value, dim, partial, combiner)
-            return Part(scattered, shape, (*sharding[:dim], axes, *sharding[dim + 1 :]))
-    return Part(p.emit.all_reduce(value, partial, combiner), shape, sharding)
+        return part
+    if combiner == "add":
+        return replace(part, partial=partial)
+    return replace(part, value=p.emit.all_reduce(part.value, partial, combiner))
 
 
 def _choose(
