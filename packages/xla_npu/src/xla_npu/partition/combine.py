@@ -49,9 +49,10 @@ class _Waiting:
             reads = [*op.operands, *captured(op.regions)] if self._key_of else []
             for key in {self._key_of[value] for value in reads if value in self._key_of}:
                 self._join(key, op)
-            if op.name == "stablehlo.all_reduce" and (key := _key(op)) is not None:
-                self._waiting.setdefault(key, []).append(op)
-                self._key_of[op.results[0]] = key
+            own = _key(op) if op.name == "stablehlo.all_reduce" else None
+            if own is not None:
+                self._waiting.setdefault(own, []).append(op)
+                self._key_of[op.results[0]] = own
 
     def _join(self, key: _Key, before: Any) -> None:
         found = self._waiting.pop(key)
