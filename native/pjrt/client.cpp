@@ -10,8 +10,9 @@
 
 namespace npu::pjrt {
 
-Client::Client(const std::vector<int>& counts, const std::vector<std::string>& kinds, int process)
-    : process_(process) {
+Client::Client(const std::vector<int>& counts, const std::vector<std::string>& kinds, int process,
+               const KeyValueStore& store)
+    : process_(process), groups_(std::make_unique<Groups>(process, store)) {
     constexpr int kKinds = static_cast<int>(std::size(kMemoryKinds));
     std::vector<std::shared_ptr<DeviceDescription>> descriptions;
     for (int owner = 0; owner < static_cast<int>(counts.size()); ++owner) {
@@ -49,11 +50,12 @@ constexpr std::chrono::milliseconds kPatience{500};
 Client& client(Client* handle) { return need(handle, "client"); }
 
 void create(PJRT_Client_Create_Args& args) {
-    const ProcessTable table = exchange(args);
+    const KeyValueStore store(args);
+    const ProcessTable table = exchange(args, store);
     if (table.counts[table.process] == 0)
         throw precondition(
             "CANN counts no NPU in this process; ASCEND_RT_VISIBLE_DEVICES chooses which ones it sees");
-    args.client = new Client(table.counts, table.kinds, table.process);
+    args.client = new Client(table.counts, table.kinds, table.process, store);
 }
 
 bool at_rest(const Client& client) {

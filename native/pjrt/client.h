@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "pjrt/groups.h"
 #include "pjrt/topology.h"
 
 namespace npu::pjrt {
@@ -13,7 +14,8 @@ namespace npu::pjrt {
 class Client {
   public:
     /// `counts`: the devices of each process, `kinds` their SoCs; `process`: which one this is.
-    Client(const std::vector<int>& counts, const std::vector<std::string>& kinds, int process);
+    Client(const std::vector<int>& counts, const std::vector<std::string>& kinds, int process,
+           const KeyValueStore& store);
 
     int process() const { return process_; }
     const std::string& version() const { return topology_->version(); }
@@ -21,6 +23,9 @@ class Client {
     const std::vector<Device*>& addressable() const { return own_; }
     const std::vector<Memory*>& memories() const { return memories_; }
     Topology& topology() const { return *topology_; }
+    Groups& groups() const { return *groups_; }
+    /// Held while a program is put on several devices: all of them must see exchanges in one order.
+    std::mutex& launching() const { return launching_; }
 
     /// Null: there is none.
     Device* find(int id) const;
@@ -34,6 +39,8 @@ class Client {
     std::vector<Device*> all_, own_;
     std::vector<Memory*> memories_;
     std::unique_ptr<Topology> topology_;
+    std::unique_ptr<Groups> groups_;
+    mutable std::mutex launching_;
 };
 
 void bind_client(PJRT_Api& api);

@@ -31,11 +31,15 @@ std::vector<int64_t> place(const Client& client, const CompileOptions& options, 
 }  // namespace
 
 LoadedExecutable::LoadedExecutable(const Client& client, std::shared_ptr<const Compiled> compiled)
-    : compiled_(std::move(compiled)) {
+    : client_(client), compiled_(std::move(compiled)) {
     const Program& program = *compiled_->program();
     const int64_t partitions = program.num_partitions;
     assignment_ =
         place(client, CompileOptions::read(compiled_->options()), program.num_replicas * partitions);
+    if (!program.groups.empty() && program.assignment != assignment_)
+        throw precondition(program.name +
+                           " exchanges data between the devices that it was compiled for, and cannot run on "
+                           "other ones: compile it for these");
     for (std::size_t i = 0; i < assignment_.size(); ++i) {
         Device* device = client.find(static_cast<int>(assignment_[i]));
         if (device == nullptr || assignment_[i] != device->id())
@@ -46,7 +50,20 @@ LoadedExecutable::LoadedExecutable(const Client& client, std::shared_ptr<const C
         devices_.push_back(device);
         logical_.push_back(
             {static_cast<int32_t>(place / partitions), static_cast<int32_t>(place % partitions)});
-        sessions(*device);
+    }
+    provide_groups();
+    for (Device* device : devices_) sessions(*device);
+}
+
+void LoadedExecutable::provide_groups() const {
+    for (const Group& group : compiled_->program()->groups) {
+        DeviceGroups devices;
+        for (const Slots& members : group.members) {
+            devices.emplace_back();
+            for (uint32_t member : members)
+                devices.back().push_back(client_.find(static_cast<int>(assignment_[member])));
+        }
+        client_.groups().provide(group.name, devices);
     }
 }
 
@@ -76,7 +93,12 @@ std::shared_ptr<Sessions> LoadedExecutable::sessions(Device& device) {
     std::lock_guard lock(mutex_);
     if (removed_) throw invalid("the executable " + compiled_->program()->name + " has been deleted");
     std::shared_ptr<Sessions>& sessions = loaded_[&device].sessions;
-    if (!sessions) sessions = std::make_shared<Sessions>(compiled_->program(), device);
+    if (!sessions) {
+        const auto found = std::ranges::find(devices_, &device);
+        const auto place =
+            found == devices_.end() ? PJRT_LogicalDeviceIds{} : logical_[found - devices_.begin()];
+        sessions = std::make_shared<Sessions>(compiled_->program(), device, place);
+    }
     return sessions;
 }
 
@@ -118,21 +140,52 @@ Values LoadedExecutable::take(std::span<Buffer* const> arguments, std::span<cons
     return values;
 }
 
-LoadedExecutable::Run LoadedExecutable::run(Device& device, std::span<Buffer* const> arguments,
-                                            std::span<const int64_t> keep, const RunInfo& info) {
+std::vector<LoadedExecutable::Run> LoadedExecutable::run(std::span<Device* const> devices,
+                                                         std::span<const std::span<Buffer* const>> arguments,
+                                                         std::span<const int64_t> keep, const RunInfo& info) {
     outside_host_call();
+    const bool alone = devices.size() == 1 && compiled_->program()->groups.empty();
+    const auto lock = alone ? std::unique_lock<std::mutex>() : std::unique_lock(client_.launching());
+    provide_groups();  // again after a failure
+    // No device begins before it is known that all can.
+    std::vector<std::shared_ptr<Sessions>> models;
+    std::vector<Values> needs;
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+        models.push_back(sessions(*devices[i]));
+        check(*devices[i], arguments[i]);
+    }
+    for (std::size_t i = 0; i < devices.size(); ++i) needs.push_back(take(arguments[i], keep));
+    std::vector<Run> runs;
+    for (std::size_t i = 0; i < devices.size(); ++i)
+        runs.push_back(launch(*devices[i], models[i], needs[i], info));
+    return runs;
+}
+
+// A device that does not run leaves the groups, so that the others do not wait for it.
+LoadedExecutable::Run LoadedExecutable::launch(Device& device, const std::shared_ptr<Sessions>& models,
+                                               const Values& needs, const RunInfo& info) {
     const Program& program = *compiled_->program();
-    const std::shared_ptr<Sessions> models = sessions(device);
-    check(device, arguments);
-    Values needs = take(arguments, keep);
-    auto work = [models, held = needs, info] {
+    const auto leave = [&client = client_, compiled = compiled_, &device] {
+        for (const Group& group : compiled->program()->groups) client.groups().abandon(group.name, device);
+    };
+    auto work = [models, held = needs, info, leave] {
         Storages storages;
         storages.reserve(held.size());
         for (const auto& value : held) storages.push_back(value->storage);
-        return models->run(std::move(storages), info);
+        try {
+            return models->run(std::move(storages), info);
+        } catch (...) {
+            leave();
+            throw;
+        }
     };
-    const Produced produced =
-        produce(device, needs, program.results.size(), !program.uses_host, std::move(work));
+    Produced produced;
+    try {
+        produced = produce(device, needs, program.results.size(), !program.uses_host, std::move(work), leave);
+    } catch (...) {
+        if (program.groups.empty()) throw;
+        produced = failed(current_failure(), program.results.size());  // the peers are on their way
+    }
     {
         std::lock_guard lock(mutex_);
         if (const auto found = loaded_.find(&device); found != loaded_.end())

@@ -31,10 +31,12 @@ class LoadedExecutable {
         std::vector<std::unique_ptr<Buffer>> results;
         std::shared_ptr<Signal> done;
     };
-    /// One run on one device. `keep`: parameters that are not given up although the program would take them.
-    /// Throws Status: arguments that do not fit; a failure of the run itself is in the results.
-    Run run(Device& device, std::span<Buffer* const> arguments, std::span<const int64_t> keep,
-            const RunInfo& info);
+    /// One run on each of the devices, with the device's own arguments. `keep`: parameters that are not given
+    /// up although the program would take them. Throws Status: arguments that do not fit; a failure of the
+    /// run itself is in the results.
+    std::vector<Run> run(std::span<Device* const> devices,
+                         std::span<const std::span<Buffer* const>> arguments, std::span<const int64_t> keep,
+                         const RunInfo& info);
 
   private:
     struct Loaded {
@@ -43,9 +45,13 @@ class LoadedExecutable {
     };
 
     std::shared_ptr<Sessions> sessions(Device& device);
+    void provide_groups() const;
+    Run launch(Device& device, const std::shared_ptr<Sessions>& models, const Values& needs,
+               const RunInfo& info);
     void check(Device& device, std::span<Buffer* const> arguments) const;
     Values take(std::span<Buffer* const> arguments, std::span<const int64_t> keep) const;
 
+    const Client& client_;
     std::shared_ptr<const Compiled> compiled_;
     std::vector<int64_t> assignment_;
     std::vector<Device*> devices_;

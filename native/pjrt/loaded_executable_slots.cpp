@@ -93,9 +93,10 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
     RunInfo info{options.launch_id, {}};
     if (options.context != nullptr) info.user_data = options.context->all();
     const std::vector<Device*> devices = devices_of(args);
-    std::vector<LoadedExecutable::Run> runs;
+    std::vector<std::span<Buffer* const>> arguments;
     for (std::size_t i = 0; i < devices.size(); ++i)
-        runs.push_back(executable.run(*devices[i], {args.argument_lists[i], args.num_args}, keep, info));
+        arguments.emplace_back(args.argument_lists[i], args.num_args);
+    std::vector<LoadedExecutable::Run> runs = executable.run(devices, arguments, keep, info);
     std::vector<std::unique_ptr<Event>> events;
     if (args.device_complete_events != nullptr)
         for (const auto& run : runs) events.push_back(std::make_unique<Event>(run.done));

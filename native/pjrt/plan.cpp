@@ -122,6 +122,7 @@ Storages Sessions::run(Storages parameters, const RunInfo& info) const {
         pinned.push_back(parameter);
         parameter = moved(parameter, device_.default_memory());
     }
+    if (place_) parameters.push_back(place_);
     Storages results = Frame(*this, *program_->body, info).run(std::move(parameters));
     for (std::size_t i = 0; i < results.size(); ++i) {
         Memory& wanted = device_.memory(program_->results[i].memory_kind);

@@ -17,8 +17,9 @@ std::size_t work_bytes(std::span<const std::byte> model);
 /// A program's models, loaded on one device. Thread-safe.
 class Sessions {
   public:
-    /// Throws Status (a model is not what the program says), cann::Error.
-    Sessions(std::shared_ptr<const Program> program, Device& device);
+    /// `place`: of the device in the program. Throws Status (a model is not what the program says),
+    /// cann::Error.
+    Sessions(std::shared_ptr<const Program> program, Device& device, const PJRT_LogicalDeviceIds& place);
 
     const Program& program() const { return *program_; }
     Device& device() const { return device_; }
@@ -32,6 +33,7 @@ class Sessions {
     std::shared_ptr<const Program> program_;
     Device& device_;
     std::vector<std::shared_ptr<cann::GraphSession>> models_;
+    std::shared_ptr<Storage> place_;  ///< null: the program does not ask
 };
 
 }  // namespace npu::pjrt

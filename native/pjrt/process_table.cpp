@@ -7,47 +7,9 @@
 namespace npu::pjrt {
 namespace {
 
-constexpr int kTimeoutMs = 300'000;  // processes may start minutes apart
 constexpr int kMostProcesses = 1 << 16;
 
-using MakeError = ErrorObject* (*)(int code, const char* message, std::size_t size);
-MakeError make_callback_error = [](int code, const char* message, std::size_t size) {
-    return make_error({code, text(message, size)});
-};
-
-void pass_on(ErrorObject* error) {
-    if (error == nullptr) return;
-    const std::unique_ptr<ErrorObject> owned(error);
-    throw Status(owned->failure);
-}
-
 std::string key_of(int process) { return "npu_pjrt/devices/" + std::to_string(process); }
-
-void put(const PJRT_Client_Create_Args& args, const std::string& key, const std::string& value) {
-    PJRT_KeyValuePutCallback_Args call{};
-    call.struct_size = sizeof call;
-    call.key = key.data();
-    call.key_size = key.size();
-    call.value = value.data();
-    call.value_size = value.size();
-    call.callback_error = &make_callback_error;
-    call.user_arg = args.kv_put_user_arg;
-    pass_on(args.kv_put_callback(&call));
-}
-
-std::string get(const PJRT_Client_Create_Args& args, const std::string& key) {
-    PJRT_KeyValueGetCallback_Args call{};
-    call.struct_size = sizeof call;
-    call.key = key.data();
-    call.key_size = key.size();
-    call.timeout_in_ms = kTimeoutMs;
-    call.callback_error = &make_callback_error;
-    call.user_arg = args.kv_get_user_arg;
-    pass_on(args.kv_get_callback(&call));
-    const std::string value = text(call.value, call.value_size);
-    if (call.value_deleter_callback != nullptr) call.value_deleter_callback(call.value);
-    return value;
-}
 
 // "8 Ascend910B2"
 void read(const std::string& value, ProcessTable& table) {
@@ -62,7 +24,7 @@ void read(const std::string& value, ProcessTable& table) {
 
 }  // namespace
 
-ProcessTable exchange(const PJRT_Client_Create_Args& args) {
+ProcessTable exchange(const PJRT_Client_Create_Args& args, const KeyValueStore& store) {
     const int64_t process = find_integer(args.create_options, args.num_options, "node_id").value_or(0);
     const int64_t processes = find_integer(args.create_options, args.num_options, "num_nodes").value_or(1);
     if (processes < 1 || processes > kMostProcesses || process < 0 || process >= processes)
@@ -75,11 +37,11 @@ ProcessTable exchange(const PJRT_Client_Create_Args& args) {
         read(own, table);
         return table;
     }
-    if (args.kv_get_callback == nullptr || args.kv_put_callback == nullptr)
+    if (!store.exists())
         throw invalid("a client of " + std::to_string(processes) +
                       " processes needs a key-value store; call jax.distributed.initialize first");
-    put(args, key_of(table.process), own);
-    for (int i = 0; i < processes; ++i) read(i == process ? own : get(args, key_of(i)), table);
+    store.put(key_of(table.process), own);
+    for (int i = 0; i < processes; ++i) read(i == process ? own : store.get(key_of(i)), table);
     return table;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pjrt/pjrt_c_api.h"
+#include "pjrt/key_value_store.h"
 
 namespace npu::pjrt {
 
@@ -15,6 +15,6 @@ struct ProcessTable {
 };
 
 /// From the options node_id and num_nodes; alone without them. Waits for the other processes. Throws Status.
-ProcessTable exchange(const PJRT_Client_Create_Args& args);
+ProcessTable exchange(const PJRT_Client_Create_Args& args, const KeyValueStore& store);
 
 }  // namespace npu::pjrt

@@ -62,6 +62,13 @@ struct Alias {
     bool must = false;
 };
 
+/// Devices that exchange data under one name: logical places (replica * num_partitions + partition), each in
+/// one of the lists.
+struct Group {
+    std::string name;
+    std::vector<Slots> members;
+};
+
 struct Program {
     std::string bytes;  ///< what it was read from
     std::string name, fingerprint, soc, cann_version, optimized_program;
@@ -72,6 +79,9 @@ struct Program {
     std::vector<std::pair<std::string, double>> costs;
     std::vector<std::string> parameter_shardings, result_shardings;  ///< all of them, or none
     std::string compile_options;  ///< of the compilation, where the program was serialised by this plugin
+    std::vector<Group> groups;
+    std::vector<int64_t> assignment;  ///< the device ids that the groups' names were made for
+    bool takes_place = false;  ///< the body's last input is ui32[2]: replica and partition of the device
     std::unique_ptr<Block> body;
     bool uses_host = false;
 

@@ -131,13 +131,38 @@ void check_ends(const std::vector<Tensor>& declared, const Slots& slots, const B
                           " is another one in its body");
 }
 
+// The place of the device comes behind the caller's own parameters.
+void check_parameters(const Program& program) {
+    std::vector<Tensor> declared = program.parameters;
+    if (program.takes_place)
+        declared.push_back({Shape::of(PJRT_Buffer_Type_U32, std::vector<int64_t>{2}), ""});
+    check_ends(declared, program.body->inputs, *program.body, "parameter");
+}
+
+void check(const Program& program, const Group& group) {
+    const std::size_t places = std::size_t{program.num_replicas} * program.num_partitions;
+    std::set<uint32_t> seen;
+    std::size_t count = 0;
+    for (const Slots& members : group.members) {
+        if (members.empty()) throw invalid("the program's group " + group.name + " has an empty part");
+        seen.insert(members.begin(), members.end());
+        count += members.size();
+    }
+    if (group.name.empty() || seen.size() != count || count != places || *seen.rbegin() + 1 != places)
+        throw invalid("the program's group " + group.name + " has not each of its " + std::to_string(places) +
+                      " places once");
+    if (program.assignment.size() != places)
+        throw invalid("the program has groups of devices, but does not say which devices they are");
+}
+
 }  // namespace
 
 void check(const Program& program) {
     if (!program.body) throw invalid("the program has no body");
     if (program.num_replicas == 0 || program.num_partitions == 0)
         throw invalid("the program is for no device at all");
-    check_ends(program.parameters, program.body->inputs, *program.body, "parameter");
+    check_parameters(program);
+    for (const Group& group : program.groups) check(program, group);
     check_ends(program.results, program.body->outputs, *program.body, "result");
     BlockCheck(program, *program.body).run();
     std::set<uint32_t> seen;

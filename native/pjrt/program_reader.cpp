@@ -153,6 +153,16 @@ Alias read_alias(Bytes bytes) {
     return alias;
 }
 
+Group read_group(Bytes bytes) {
+    Group group;
+    read_message(bytes, {{1, into(group.name)}, {2, [&](const Field& f) {
+                                                     group.members.emplace_back();
+                                                     read_message(f.message(),
+                                                                  {{1, into(group.members.back())}});
+                                                 }}});
+    return group;
+}
+
 std::pair<std::string, double> read_cost(Bytes bytes) {
     std::string name, value;
     read_message(bytes, {{1, into(name)}, {2, into(value)}});
@@ -187,6 +197,9 @@ std::shared_ptr<const Program> Program::read(std::string bytes) {
                       {14, [&](const Field& f) { program->costs.push_back(read_cost(f.message())); }},
                       {15, into(program->parameter_shardings)},
                       {16, into(program->result_shardings)},
+                      {17, [&](const Field& f) { program->groups.push_back(read_group(f.message())); }},
+                      {18, [&](const Field& f) { f.append(program->assignment); }},
+                      {19, into(program->takes_place)},
                       {kCompileOptions, into(program->compile_options)}});
     } catch (const graph::GraphError&) {
         throw invalid("these bytes are no program of the npu plugin, or they are cut off");

@@ -52,11 +52,16 @@ std::size_t work_bytes(std::span<const std::byte> model) {
     return work + weights;
 }
 
-Sessions::Sessions(std::shared_ptr<const Program> program, Device& device)
+Sessions::Sessions(std::shared_ptr<const Program> program, Device& device, const PJRT_LogicalDeviceIds& place)
     : program_(std::move(program)), device_(device) {
     for (const auto& model : program_->models)
         models_.push_back(cann::GraphSession::load(model, device_.stream()));
     check_block(*this, *program_->body);
+    if (!program_->takes_place) return;
+    const uint32_t numbers[] = {static_cast<uint32_t>(place.replica), static_cast<uint32_t>(place.partition)};
+    place_ = Storage::allocate(device_.default_memory(), sizeof numbers);
+    device_.stream()->synchronize();  // the memory may be what the stream still works on
+    copy_now(device_, place_->address(), &place_->memory(), numbers, nullptr, sizeof numbers);
 }
 
 }  // namespace npu::pjrt

@@ -21,10 +21,15 @@ bool reachable(Device& device, const Values& needs) {
            });
 }
 
-void do_later(Device& device, const Values& needs, const Produced& produced, const Enqueue& work) {
+void do_later(Device& device, const Values& needs, const Produced& produced, const Enqueue& work,
+              const std::function<void()>& skipped) {
     try {
-        for (const auto& need : needs)
-            if (const Failure* failure = need->ready->wait()) return produced.done->set(*failure);
+        for (const auto& need : needs) {
+            const Failure* failure = need->ready->wait();
+            if (failure == nullptr) continue;
+            if (skipped) skipped();
+            return produced.done->set(*failure);
+        }
         const Storages storages = work();
         for (std::size_t i = 0; i < storages.size(); ++i) produced.values[i]->storage = storages[i];
         device.mark()->then([done = produced.done](const Failure* failure) {
@@ -37,15 +42,22 @@ void do_later(Device& device, const Values& needs, const Produced& produced, con
 
 }  // namespace
 
-Produced produce(Device& device, const Values& needs, std::size_t count, bool at_once, Enqueue work) {
+Produced failed(const Failure& failure, std::size_t count) {
+    Produced produced;
+    produced.done = Signal::failed(failure);
+    for (std::size_t i = 0; i < count; ++i)
+        produced.values.push_back(std::make_shared<Value>(Value{nullptr, produced.done}));
+    return produced;
+}
+
+Produced produce(Device& device, const Values& needs, std::size_t count, bool at_once, Enqueue work,
+                 const std::function<void()>& skipped) {
     Produced produced;
     produced.values.reserve(count);
     if (at_once && reachable(device, needs)) {
         if (const Failure* failure = first_failure(needs)) {
-            produced.done = Signal::failed(*failure);
-            for (std::size_t i = 0; i < count; ++i)
-                produced.values.push_back(std::make_shared<Value>(Value{nullptr, produced.done}));
-            return produced;
+            if (skipped) skipped();
+            return failed(*failure, count);
         }
         Storages storages = work();
         produced.done = device.mark();
@@ -56,8 +68,9 @@ Produced produce(Device& device, const Values& needs, std::size_t count, bool at
     produced.done = std::make_shared<Signal>();
     for (std::size_t i = 0; i < count; ++i)
         produced.values.push_back(std::make_shared<Value>(Value{nullptr, produced.done}));
-    device.dispatcher().post(
-        [&device, needs, produced, work = std::move(work)] { do_later(device, needs, produced, work); });
+    device.dispatcher().post([&device, needs, produced, work = std::move(work), skipped] {
+        do_later(device, needs, produced, work, skipped);
+    });
     return produced;
 }
 

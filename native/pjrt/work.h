@@ -23,8 +23,13 @@ using Enqueue = std::function<Storages()>;
 
 /// Values of `count` results that `work` makes from `needs`. A failure of a need is the results' failure, and
 /// the work is not done then. `at_once`: false where the work waits for the device or calls the host.
-/// Throws what the work throws when it is done within the call.
-Produced produce(Device& device, const Values& needs, std::size_t count, bool at_once, Enqueue work);
+/// `skipped` is called where the work is not done. Throws what the work throws when it is done within the
+/// call.
+Produced produce(Device& device, const Values& needs, std::size_t count, bool at_once, Enqueue work,
+                 const std::function<void()>& skipped = {});
+
+/// Results that are not made.
+Produced failed(const Failure& failure, std::size_t count);
 
 /// Memory of the given place with bytes of the host in it. Those may change after the call.
 std::shared_ptr<Value> upload(Memory& memory, const void* data, std::size_t bytes);

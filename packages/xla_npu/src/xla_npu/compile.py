@@ -11,8 +11,12 @@ from npu_common.graph import Graph, GraphError, passes, to_model
 from npu_common.graph.executors import chosen, run_afir
 from npu_common.runtime import soc_name, version
 from xla_npu import frontend, program
+from xla_npu.devices import Devices
 from xla_npu.errors import CompileError, Unsupported
 from xla_npu.lowering import load_rules
+from xla_npu.partition import partition
+from xla_npu.partition.combine import combine_all_reduces
+from xla_npu.partition.places import number_places
 from xla_npu.plan import HostWork, Planner, describe
 
 OPTION = "npu_compiler"
@@ -30,6 +34,7 @@ def compile_program(artefact: bytes, options: bytes) -> bytes:
         CompileError: in one sentence, with the code for PJRT.
     """
     settings = _settings(options)
+    devices = settings.devices
     load_rules()
     module = frontend.parse(artefact)
     frontend.simplify(module)
@@ -37,28 +42,47 @@ def compile_program(artefact: bytes, options: bytes) -> bytes:
     if "main" not in table:
         raise CompileError("the program has no function 'main'")
     frontend.tokens_as_arrays(module)
-    work = HostWork(table)
+    takes_place, shardings = False, None
+    if devices.count > 1:
+        frontend.inline_calls(module, lambda function: True)
+        shardings = partition(module, devices)
+        takes_place = number_places(module, devices)
+        frontend.simplify(module)
+        combine_all_reduces(module)
+        table = frontend.functions(module)
+    work = HostWork(table, devices.count)
     if work.in_function(table["main"]):
         frontend.inline_calls(module, work.in_function)
     made = program.messages()["Program"](
         format=program.FORMAT,
         name=_module_name(module),
-        num_replicas=settings.replicas,
-        num_partitions=settings.partitions,
+        num_replicas=devices.replicas,
+        num_partitions=devices.partitions,
+        takes_place=takes_place,
         soc=soc_name(),
         cann_version=version(),
     )
     main = table["main"]
     block = main.regions[0].blocks[0]
-    planner = Planner(made.name, table, work, _Build(settings.executor))
+    planner = Planner(made.name, table, work, _Build(settings.executor), devices)
     made.body.CopyFrom(planner.block(block))
     made.models.extend(planner.models)
     given, returned = frontend.memory_kinds(main)
-    for argument, kind in zip(block.arguments, given, strict=True):
+    if takes_place:
+        given.pop()
+    own = list(block.arguments)[: len(given)]
+    for argument, kind in zip(own, given, strict=True):
         describe(made.parameters.add(memory_kind=kind), argument.type)
     for result, kind in zip(main.type.results, returned, strict=True):
         describe(made.results.add(memory_kind=kind), result)
     _donate(made, main)
+    if shardings is not None:
+        made.parameter_shardings.extend(shardings.parameters)
+        made.result_shardings.extend(shardings.results)
+    if devices.groups:
+        made.assignment.extend(devices.assignment)
+    for name, groups in sorted(devices.groups.items()):
+        made.groups.add(name=name, members=[{"places": group} for group in groups])
     made.optimized_program = str(module)
     made.fingerprint = hashlib.sha256(made.SerializeToString(deterministic=True)).hexdigest()
     return bytes(made.SerializeToString(deterministic=True))
@@ -67,10 +91,9 @@ def compile_program(artefact: bytes, options: bytes) -> bytes:
 class _Settings:
     """What the compile options say to us."""
 
-    def __init__(self, executor: str, replicas: int, partitions: int) -> None:
+    def __init__(self, executor: str, devices: Devices) -> None:
         self.executor = executor
-        self.replicas = replicas
-        self.partitions = partitions
+        self.devices = devices
 
 
 def _settings(options: bytes) -> _Settings:
@@ -87,11 +110,12 @@ def _settings(options: bytes) -> _Settings:
         raise Unsupported(f"JAX programs run on the executors {', '.join(_FLAGS)}, not on '{executor}'")
     build = message.executable_build_options
     replicas, partitions = max(build.num_replicas, 1), max(build.num_partitions, 1)
-    if replicas * partitions > 1:
-        raise Unsupported(
-            f"programs over {replicas * partitions} devices are not supported on npu yet: use one device"
-        )
-    return _Settings(executor, replicas, partitions)
+    columns = [list(column.replica_device_ids) for column in build.device_assignment.computation_devices]
+    if columns and (len(columns) != partitions or any(len(column) != replicas for column in columns)):
+        raise CompileError("the device assignment in the compile options has not one device for each place")
+    # Where the options do not say, the plugin takes the first devices (LoadedExecutable).
+    ids = [column[r] for r in range(replicas) for column in columns] or range(replicas * partitions)
+    return _Settings(executor, Devices(replicas, partitions, tuple(ids)))
 
 
 class _Build:

@@ -140,7 +140,7 @@ def inline_calls(module: Any, wanted: Callable[[Any], bool]) -> None:
         pending = _calls(table["main"], table, wanted)
         while pending:
             for call in pending:
-                _inline(call, table[call.attributes["callee"].value])
+                inline(call, table[call.attributes["callee"].value])
             pending = _calls(table["main"], table, wanted)
 
 
@@ -152,7 +152,8 @@ def _calls(function: Any, table: dict[str, Any], wanted: Callable[[Any], bool]) 
     ]
 
 
-def _inline(call: Any, callee: Any) -> None:
+def inline(call: Any, callee: Any) -> None:
+    """Puts the callee's operations in the place of a call or composite, in place."""
     block = callee.regions[0].blocks[0]
     mapped = dict(zip(block.arguments, call.operands, strict=True))
     for op in block.operations:

@@ -11,6 +11,7 @@ from typing import Any
 
 from npu_common.graph import Graph
 from xla_npu import host
+from xla_npu.devices import Devices
 from xla_npu.errors import location
 from xla_npu.frontend import nested
 from xla_npu.lowering import Context
@@ -23,11 +24,24 @@ _CONTROL = ("stablehlo.while", "stablehlo.case", "stablehlo.if")
 _TERMINATORS = ("func.return", "stablehlo.return")
 
 
-class HostWork:
-    """Which operations and functions hold host work."""
+_EXCHANGES = (
+    "stablehlo.all_reduce",
+    "stablehlo.all_gather",
+    "stablehlo.all_to_all",
+    "stablehlo.reduce_scatter",
+    "stablehlo.collective_broadcast",
+    "custom_call:npu.collective_permute",
+)
 
-    def __init__(self, functions: Mapping[str, Any]) -> None:
+
+class HostWork:
+    """Which operations and functions hold host work. `devices`: how many the program is for; where these are several,
+    loops and branches with exchanges between them count as host work: the graph engine runs exchanges in the main
+    graph only."""
+
+    def __init__(self, functions: Mapping[str, Any], devices: int = 1) -> None:
         self._functions = functions
+        self._devices = devices
         self._known: dict[str, bool] = {}
 
     def in_function(self, function: Any) -> bool:
@@ -37,7 +51,12 @@ class HostWork:
         return self._known[name]
 
     def in_operation(self, operation: Any) -> bool:
-        return self._of(operation) or any(self._of(op) for op in nested(operation))
+        if self._of(operation):
+            return True
+        inner = list(nested(operation))
+        if self._devices > 1 and operation.name in _CONTROL:
+            return any(self._of(op) or rule_name(op) in _EXCHANGES for op in inner)
+        return any(self._of(op) for op in inner)
 
     def _of(self, operation: Any) -> bool:
         if operation.name == "func.call":
@@ -49,9 +68,15 @@ class Planner:
     """Makes the `Block` messages of a program. `models`: the offline models, in the order that RunModel counts."""
 
     def __init__(
-        self, name: str, functions: Mapping[str, Any], work: HostWork, build: Callable[[Graph], bytes]
+        self,
+        name: str,
+        functions: Mapping[str, Any],
+        work: HostWork,
+        build: Callable[[Graph], bytes],
+        devices: Devices,
     ) -> None:
         self.models: list[bytes] = []
+        self._devices = devices
         self._name = name
         self._functions = functions
         self._work = work
@@ -89,7 +114,9 @@ class Planner:
         results = [v for v in defined if v in outside and not is_token(v.type) and v not in made]
         if results:
             context = Context(
-                f"{self._name}_{len(self.models)}" if self.models else self._name, self._functions
+                f"{self._name}_{len(self.models)}" if self.models else self._name,
+                self._functions,
+                self._devices,
             )
             inputs = self._bind_inputs(
                 made, context, [v for i in pending for v in reads[i] if v not in defined]

@@ -29,9 +29,22 @@ _MESSAGES: dict[str, tuple[FieldRow, ...]] = {
         ("body", 12, "Block", ""),
         ("optimized_program", 13, "string", ""),  # MLIR text, for Compiled.as_text()
         ("costs", 14, "Cost", "repeated"),
+        ("parameter_shardings", 15, "bytes", "repeated"),  # serialised xla.OpSharding: of each, or of none
+        ("result_shardings", 16, "bytes", "repeated"),
+        ("groups", 17, "Group", "repeated"),
+        ("assignment", 18, "int64", "repeated"),  # the device ids that the groups' names were made for
+        (
+            "takes_place",
+            19,
+            "bool",
+            "",
+        ),  # the body's last input is ui32[2]: the device's replica and partition
     ),
     # type: PJRT_Buffer_Type. memory_kind: "" is the device's own memory.
     "Tensor": (("type", 1, "int32", ""), ("dims", 2, "int64", "repeated"), ("memory_kind", 3, "string", "")),
+    # What models call by the name: each place (replica * num_partitions + partition) is in one of the lists.
+    "Group": (("name", 1, "string", ""), ("members", 2, "Members", "repeated")),
+    "Members": (("places", 1, "uint32", "repeated"),),
     "Alias": (("result", 1, "uint32", ""), ("parameter", 2, "uint32", ""), ("must", 3, "bool", "")),
     "Cost": (("name", 1, "string", ""), ("value", 2, "string", "")),  # value: a decimal number
     # inputs, outputs: numbers of slots. An output may name an input's slot: its value, copied if it is not donated.
@@ -77,13 +90,23 @@ _MESSAGES: dict[str, tuple[FieldRow, ...]] = {
         ("outputs", 4, "uint32", "repeated"),
     ),
 }
-# The part of XLA's CompileOptionsProto (xla/pjrt/proto/compile_options.proto) that is read here.
+# The part of XLA's CompileOptionsProto (xla/pjrt/proto/compile_options.proto, xla/xla_data.proto) that is read here.
 _OPTIONS: dict[str, tuple[FieldRow, ...]] = {
     "CompileOptions": (
         ("executable_build_options", 3, "BuildOptions", ""),
         ("env_option_overrides", 7, "map<string, OptionValue>", ""),
     ),
-    "BuildOptions": (("num_replicas", 4, "int64", ""), ("num_partitions", 5, "int64", "")),
+    "BuildOptions": (
+        ("num_replicas", 4, "int64", ""),
+        ("num_partitions", 5, "int64", ""),
+        ("device_assignment", 9, "DeviceAssignment", ""),
+    ),
+    "DeviceAssignment": (
+        ("replica_count", 1, "int32", ""),
+        ("computation_count", 2, "int32", ""),
+        ("computation_devices", 3, "ComputationDevice", "repeated"),
+    ),
+    "ComputationDevice": (("replica_device_ids", 1, "int64", "repeated"),),
     "OptionValue": (
         ("string_field", 1, "string", "oneof:value"),
         ("bool_field", 2, "bool", "oneof:value"),

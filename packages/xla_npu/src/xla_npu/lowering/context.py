@@ -9,6 +9,7 @@ import numpy as np
 
 from npu_common.graph import Builder, Graph, GraphError, Value
 from xla_npu import errors
+from xla_npu.devices import Devices
 from xla_npu.frontend import nested
 from xla_npu.lowering.registry import rule_for
 from xla_npu.types import TensorType, is_token, tensor_type
@@ -17,10 +18,12 @@ _TERMINATORS = ("func.return", "stablehlo.return", "return")
 
 
 class Context:
-    """One graph under construction. `values`: what MLIR's values are in it; a token is None."""
+    """One graph under construction. `values`: what MLIR's values are in it; a token is None. `devices`: those of the
+    program, one unless given."""
 
-    def __init__(self, name: str, functions: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, functions: Mapping[str, Any], devices: Devices | None = None) -> None:
         self.builder = Builder(name)
+        self.devices = devices or Devices()
         self.functions = functions
         self.values: dict[Any, Value | None] = {}
         self._label = ""
@@ -83,7 +86,9 @@ class Context:
                 becomes a constant in the new one, and no input.
         """
         self._subgraphs += 1
-        inner = Context(f"{name}_{self._subgraphs}_{self.builder.graph.name}"[:120], self.functions)
+        inner = Context(
+            f"{name}_{self._subgraphs}_{self.builder.graph.name}"[:120], self.functions, self.devices
+        )
         arguments: list[Value | None] = []
         for index, argument in enumerate(block.arguments):
             if is_token(argument.type):

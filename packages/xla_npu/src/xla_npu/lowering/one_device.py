@@ -1,6 +1,6 @@
-"""What says where values are: shardings and collectives of programs of one device, memory kinds, device numbers.
+"""What says where values are: shardings and device numbers in programs of one device, and memory kinds.
 
-Programs over several devices are refused before they come here, so that a group of devices is this one.
+The partitioner takes all of these but memory kinds out of programs for several devices.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from npu_common.graph import Value
+from xla_npu.errors import INTERNAL, CompileError
 from xla_npu.lowering.context import Context
-from xla_npu.lowering.registry import lowers
+from xla_npu.lowering.registry import lowers, rule_name
+
+_PLACEMENT = "custom_call:annotate_device_placement"
 
 
 # A memory kind within a program is a hint; those of parameters and results are in their types (compile.py).
@@ -20,19 +23,16 @@ from xla_npu.lowering.registry import lowers
     "custom_call:Sharding",
     "custom_call:SPMDFullToShardShape",
     "custom_call:SPMDShardToFullShape",
-    "custom_call:annotate_device_placement",
+    _PLACEMENT,
     "custom_call:xla.sdy.FuncResultSharding",
     "custom_call:xla.sdy.GlobalToLocalShape",
     "custom_call:xla.sdy.LocalToGlobalShape",
     "sdy.sharding_constraint",
     "sdy.reshard",
-    "stablehlo.all_reduce",
-    "stablehlo.all_gather",
-    "stablehlo.all_to_all",
-    "stablehlo.reduce_scatter",
-    "stablehlo.collective_broadcast",
 )
 def same(ctx: Context, op: Any, *operands: Value) -> Sequence[Value]:
+    if ctx.devices.count > 1 and rule_name(op) != _PLACEMENT:
+        raise CompileError(f"{op.name} stands in a program that is partitioned already", INTERNAL)
     return operands
 
 

@@ -61,6 +61,15 @@ def reduce_axes(
     return with_inits(ctx, block, inits, [value for value in reduced if value is not None])
 
 
+def reduce_front(ctx: Context, block: Any, value: Value) -> Value:
+    """The combination of the elements along the first dimension, by a region that combines two numbers."""
+    names = kinds(block)
+    reduced = by_operator(ctx, names[0], value, [0]) if len(names) == 1 else None
+    if reduced is None:
+        [reduced] = _tree(ctx, block, [value])
+    return reshape(ctx, reduced, shape_of(value)[1:])
+
+
 def with_inits(ctx: Context, block: Any, inits: Sequence[Value], values: Sequence[Value]) -> list[Value]:
     """The inits combined with the values, nothing where none of them could change one."""
     if all(is_identity(kind, init) for kind, init in zip(kinds(block), inits, strict=True)):

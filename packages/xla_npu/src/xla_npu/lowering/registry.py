@@ -31,9 +31,16 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
+# A composite without its decomposition (partition/composites.py): the target, and the attribute with its name.
+COMPOSITE_TARGET = "npu.composite"
+COMPOSITE = "npu.composite"
+
+
 def rule_name(operation: Any) -> str:
     """What the table knows an operation by."""
     name: str = operation.name
+    if name == "stablehlo.custom_call" and COMPOSITE in operation.attributes:
+        return f"composite:{operation.attributes[COMPOSITE].value}"
     if name == "stablehlo.custom_call":
         return f"custom_call:{operation.attributes['call_target_name'].value}"
     if name == "stablehlo.composite":
@@ -46,4 +53,4 @@ def rule_for(operation: Any) -> Rule | None:
     return RULES.get(rule_name(operation)) or RULES.get(operation.name)
 
 
-__all__ = ["RULES", "Rule", "lowers", "rule_for", "rule_name"]
+__all__ = ["COMPOSITE", "COMPOSITE_TARGET", "RULES", "Rule", "lowers", "rule_for", "rule_name"]
