@@ -1,5 +1,5 @@
-// The two functions that the Python side hands over: the compiler, and what programs call on the host.
-// Exported functions of this library, beside GetPjrtApi; README.md has the contract.
+// What the Python side hands over: the compiler, what programs call on the host, and handlers of custom
+// calls. Exported functions of this library, beside GetPjrtApi; README.md has the contract.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +36,11 @@ void npu_pjrt_reply(NpuPjrtReply* reply, int code, const void* bytes, size_t siz
 /// The StableHLO versions that the compiler reads, {major, minor, patch} each; before the plugin is first
 /// asked for its attributes. Without it the caller takes its oldest.
 void npu_pjrt_set_stablehlo_versions(const int64_t* current, const int64_t* minimum);
+/// What PJRT_FFI_Register_Handler and PJRT_FFI_Type_Register do, for callers who have no PJRT_Api. `type_id`:
+/// the type's number, 0 to be given one. Answer a PJRT_Error_Code, and a sentence in `message`, cut to its
+/// size.
+int npu_pjrt_register_ffi_target(const char* target, void* handler, char* message, size_t size);
+int npu_pjrt_register_ffi_type(const char* name, int64_t* type_id, char* message, size_t size);
 #pragma GCC visibility pop
 }
 

@@ -36,10 +36,15 @@ static_assert(static_cast<int>(XLA_FFI_ArgType_BUFFER) == static_cast<int>(XLA_F
 Storages run_ffi(Device& device, const HostCall& call, const Storages& inputs,
                  const std::vector<Shape>& shapes, const std::vector<Shape>& results, const RunInfo& run) {
     const FfiHandler handler = ffi_handler(call.target);
-    Storages made;
+    Storages given = inputs, made;
     for (const Shape& shape : results)
         made.push_back(Storage::allocate(device.default_memory(), shape.bytes));
-    Buffers arguments(inputs, shapes), answers(made, results);
+    // The handler may write into the memory of both; the input's own is not given away.
+    for (const Alias& alias : call.aliases) {
+        copy_on_stream(*made[alias.result], *inputs[alias.parameter]);
+        given[alias.parameter] = made[alias.result];
+    }
+    Buffers arguments(given, shapes), answers(made, results);
     FfiAttributes attributes(call.attributes);
     FfiContext context{device, run, {}};
     XLA_FFI_CallFrame frame{};

@@ -3,6 +3,7 @@
 
 #include "graph/wire.h"
 #include "pjrt/abi.h"
+#include "pjrt/callbacks.h"
 #include "pjrt/execute_context.h"
 #include "pjrt/extensions.h"
 #include "pjrt/ffi.h"
@@ -110,3 +111,29 @@ PJRT_Extension_Base* ffi_extension(PJRT_Extension_Base* next) {
 }
 
 }  // namespace npu::pjrt
+
+namespace {
+
+// Runs it and answers what became of it.
+template <typename F>
+int answer(F&& work, char* message, size_t size) noexcept {
+    try {
+        work();
+        return PJRT_Error_Code_OK;
+    } catch (...) {
+        const npu::pjrt::Failure failure = npu::pjrt::current_failure();
+        if (size > 0) message[failure.message.copy(message, size - 1)] = '\0';
+        return failure.code;
+    }
+}
+
+}  // namespace
+
+int npu_pjrt_register_ffi_target(const char* target, void* handler, char* message, size_t size) {
+    const auto function = reinterpret_cast<npu::pjrt::FfiHandler>(handler);
+    return answer([&] { npu::pjrt::register_ffi_handler(target, function); }, message, size);
+}
+
+int npu_pjrt_register_ffi_type(const char* name, int64_t* type_id, char* message, size_t size) {
+    return answer([&] { *type_id = npu::pjrt::ffi_type_id(name, *type_id); }, message, size);
+}

@@ -24,10 +24,16 @@ struct RunModel {
     Slots inputs, outputs;
 };
 
+struct Alias {
+    uint32_t result = 0, parameter = 0;
+    bool must = false;
+};
+
 struct HostCall {
     std::string target, attributes, api;
     Slots inputs, outputs;
     bool has_side_effect = false;
+    std::vector<Alias> aliases;  ///< by places among its outputs and inputs; only of the api "ffi"
 };
 
 struct Block;
@@ -55,11 +61,6 @@ struct Block {
 
     /// Whether a step needs the host: then a run waits for the device in between.
     bool uses_host() const;
-};
-
-struct Alias {
-    uint32_t result = 0, parameter = 0;
-    bool must = false;
 };
 
 /// Devices that exchange data under one name: logical places (replica * num_partitions + partition), each in

@@ -64,6 +64,14 @@ class BlockCheck {
             refuse("a host call's api is python or ffi, not " + graph::quoted(call.api));
         read_all(call.inputs);
         write_all(call.outputs);
+        if (!call.aliases.empty() && call.api != "ffi") refuse("only ffi calls share memory");
+        for (const Alias& alias : call.aliases) {
+            if (alias.result >= call.outputs.size() || alias.parameter >= call.inputs.size())
+                refuse("a host call shares memory that it does not have");
+            if (!(block_.slots[call.outputs[alias.result]].shape ==
+                  block_.slots[call.inputs[alias.parameter]].shape))
+                refuse("a host call shares memory between a result and an input of other types");
+        }
     }
     void visit(const While& loop) {
         read_all(loop.inputs);

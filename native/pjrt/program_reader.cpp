@@ -92,6 +92,12 @@ RunModel read_run(Bytes bytes) {
     return run;
 }
 
+Alias read_alias(Bytes bytes) {
+    Alias alias;
+    read_message(bytes, {{1, into(alias.result)}, {2, into(alias.parameter)}, {3, into(alias.must)}});
+    return alias;
+}
+
 HostCall read_host(Bytes bytes) {
     HostCall call;
     read_message(bytes, {{1, into(call.target)},
@@ -99,7 +105,8 @@ HostCall read_host(Bytes bytes) {
                          {3, into(call.inputs)},
                          {4, into(call.outputs)},
                          {5, into(call.has_side_effect)},
-                         {6, into(call.api)}});
+                         {6, into(call.api)},
+                         {7, [&](const Field& f) { call.aliases.push_back(read_alias(f.message())); }}});
     return call;
 }
 
@@ -145,12 +152,6 @@ std::unique_ptr<Block> read_block(Bytes bytes, int depth) {
                   {3, into(block->outputs)},
                   {4, [&](const Field& f) { block->steps.push_back(read_step(f.message(), depth + 1)); }}});
     return block;
-}
-
-Alias read_alias(Bytes bytes) {
-    Alias alias;
-    read_message(bytes, {{1, into(alias.result)}, {2, into(alias.parameter)}, {3, into(alias.must)}});
-    return alias;
 }
 
 Group read_group(Bytes bytes) {

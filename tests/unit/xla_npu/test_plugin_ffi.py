@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 from pypjrt._abi import pjrt_0_114 as abi
@@ -59,27 +55,8 @@ def register(target: str, handler: int, platform: str = "npu") -> None:
 
 
 @pytest.fixture(scope="module")
-def handler(tmp_path_factory):
-    file = tmp_path_factory.mktemp("ffi") / "handler.so"
-    source = Path(__file__).with_name("ffi_handler.cpp")
-    compiler = os.environ.get("CXX", "c++")
-    subprocess.run(
-        [
-            compiler,
-            "-std=c++17",
-            "-w",
-            "-shared",
-            "-fPIC",
-            f"-I{jax.ffi.include_dir()}",
-            str(source),
-            "-o",
-            str(file),
-        ],
-        check=True,
-        timeout=300,
-    )
-    library = ctypes.CDLL(str(file))
-    address = ctypes.cast(library.CopyHandler, ctypes.c_void_p).value
+def handler(ffi_library):
+    address = ctypes.cast(ffi_library.CopyHandler, ctypes.c_void_p).value
     register("copy_of_test", address)
     return address
 

@@ -159,6 +159,8 @@ class Planner:
             call.has_side_effect, call.api = request.has_side_effect, request.api
             call.inputs.extend(made.of(value) for value in operands)
             call.outputs.extend(made.add(value) for value in results)
+            for result, operand in request.aliases:
+                call.aliases.add(result=result, parameter=operand)
             return
         captures = [value for value in captured(op.regions) if not is_token(value.type)]
         if op.name == "stablehlo.while":

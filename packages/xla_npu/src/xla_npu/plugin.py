@@ -124,7 +124,7 @@ def register() -> None:
     global _registered
     from jax._src import xla_bridge  # jax_plugins' own documentation registers by this function
 
-    from xla_npu import callbacks, jax_lists, linalg, placement
+    from xla_npu import callbacks, ffi, jax_lists, linalg, placement
 
     with _lock:
         if _registered is not None:
@@ -135,6 +135,7 @@ def register() -> None:
         xla_bridge.register_plugin(PLATFORM, priority=500, library_path=str(_registered.path), options=None)
         for rules in (linalg, callbacks, placement):
             rules.register()
+        ffi.register(_registered.library)
 
 
 def library_file() -> Path:

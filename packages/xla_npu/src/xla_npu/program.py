@@ -66,7 +66,8 @@ _MESSAGES: dict[str, tuple[FieldRow, ...]] = {
         ("inputs", 2, "uint32", "repeated"),
         ("outputs", 3, "uint32", "repeated"),
     ),
-    # api: "python" calls xla_npu.host by target, "ffi" a registered XLA FFI handler.
+    # api: "python" calls xla_npu.host by target, "ffi" a registered XLA FFI handler. aliases, of "ffi": the places of a
+    # result and an input that have one memory, which holds the input when the handler starts.
     "HostCall": (
         ("target", 1, "string", ""),
         ("attributes", 2, "bytes", ""),
@@ -74,6 +75,7 @@ _MESSAGES: dict[str, tuple[FieldRow, ...]] = {
         ("outputs", 4, "uint32", "repeated"),
         ("has_side_effect", 5, "bool", ""),
         ("api", 6, "string", ""),
+        ("aliases", 7, "Alias", "repeated"),
     ),
     "While": (
         ("condition", 1, "Block", ""),

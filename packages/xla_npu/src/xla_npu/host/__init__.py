@@ -22,12 +22,13 @@ HostFunction = Callable[[bytes, Sequence[Array], Sequence[Array]], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the plan holds of an operation: see program.py, HostCall."""
+    """What the plan holds of an operation: see program.py, HostCall. `aliases`: a result's place and an operand's."""
 
     target: str
     attributes: bytes = b""
     has_side_effect: bool = False
     api: str = "python"
+    aliases: tuple[tuple[int, int], ...] = ()
 
 
 FUNCTIONS: dict[str, HostFunction] = {}

@@ -39,9 +39,14 @@ def elements(op: Any, name: str, type_: TensorType) -> np.ndarray[Any, Any]:
     """
     if type_.size == 0:
         return np.zeros(type_.shape, type_.element.numpy)
+    return dense_elements(op.attributes[name], type_)
+
+
+def dense_elements(attribute: Any, type_: TensorType) -> np.ndarray[Any, Any]:
+    """As `elements`, of an attribute that is not empty."""
     if type_.element.stablehlo in _PLAIN:
-        return np.array(op.attributes[name])
-    return from_text(str(op), type_)
+        return np.array(attribute)
+    return from_text(str(attribute), type_)
 
 
 def from_text(text: str, type_: TensorType) -> np.ndarray[Any, Any]:
