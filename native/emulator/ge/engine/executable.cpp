@@ -10,6 +10,7 @@
 #include "ge/engine/exchange.h"
 #include "ge/engine/fuse.h"
 #include "ge/engine/lower.h"
+#include "ge/engine/placement.h"
 #include "ge/engine/plan.h"
 #include "ge/engine/split.h"
 #include "ge/engine/static_run.h"
@@ -358,7 +359,10 @@ void optimise(Program& program, const Wanted& wanted) {
         }
         if (step.kind == Kind::split) add_scratch(program, step);
     }
-    if (wanted.fusing) fuse(program, wanted.options);
+    if (wanted.fusing) {
+        fuse(program, wanted.options);
+        place_outputs(program, wanted.options);
+    }
     plan(program);
 }
 

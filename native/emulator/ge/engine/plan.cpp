@@ -114,9 +114,12 @@ class Planner {
         std::vector<int> block_of(program_.values.size(), -1);
         for (int i = 0; i < static_cast<int>(program_.steps.size()); ++i) {
             const Step& step = program_.steps[i];
-            for (const int output : step.outputs) {
-                if (!owns_memory(output) || program_.result_of[output] >= 0) continue;
-                const int taken = reusable(step, i, output);
+            if (step.kind == Kind::view) continue;
+            for (const int made : step.outputs) {
+                const int output = value(made).root;  // another step may have written a part of it
+                if (!owns_memory(output) || program_.result_of[output] >= 0 || block_of[output] >= 0)
+                    continue;
+                const int taken = output == made ? reusable(step, i, output) : -1;
                 const int number = taken >= 0 ? block_of[taken] : static_cast<int>(blocks_.size());
                 if (taken < 0)
                     blocks_.push_back({(bytes(value(output).type) + kAlignment - 1) / kAlignment * kAlignment,
