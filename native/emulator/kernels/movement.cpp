@@ -1,5 +1,6 @@
 // Values moved, joined, cut, repeated and padded, not computed with.
 #include "kernels/indices.h"
+#include "kernels/strided_slice.h"
 #include "kernels/widen.h"
 
 namespace npu::emulator {
@@ -64,10 +65,11 @@ void slice_v2(const Tensor& self, IntArrayRef starts, IntArrayRef ends, IntArray
     write(out, view);
 }
 
-// TensorFlow's slice: bit i of a mask belongs to position i of begin, end and strides.
-void strided_slice(const Tensor& self, IntArrayRef begin, IntArrayRef end, IntArrayRef strides,
-                   int64_t begin_mask, int64_t end_mask, int64_t ellipsis_mask, int64_t new_axis_mask,
-                   int64_t shrink_mask, const Tensor& out) {
+}  // namespace
+
+Tensor strided_slice(const Tensor& self, IntArrayRef begin, IntArrayRef end, IntArrayRef strides,
+                     int64_t begin_mask, int64_t end_mask, int64_t ellipsis_mask, int64_t new_axis_mask,
+                     int64_t shrink_mask) {
     TORCH_CHECK(begin.size() == end.size() && begin.size() == strides.size(), "begin, end and strides have ",
                 begin.size(), ", ", end.size(), " and ", strides.size(), " elements");
     const auto has = [](int64_t mask, std::size_t i) { return (mask >> i & 1) != 0; };
@@ -95,7 +97,16 @@ void strided_slice(const Tensor& self, IntArrayRef begin, IntArrayRef end, IntAr
             view = slice(view, dim++, from, to, strides[i]);
         }
     }
-    write(out, view);
+    return view;
+}
+
+namespace {
+
+void write_strided_slice(const Tensor& self, IntArrayRef begin, IntArrayRef end, IntArrayRef strides,
+                         int64_t begin_mask, int64_t end_mask, int64_t ellipsis_mask, int64_t new_axis_mask,
+                         int64_t shrink_mask, const Tensor& out) {
+    write(out, strided_slice(self, begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask,
+                             shrink_mask));
 }
 
 // Without axes: the first dimensions, one a bound.
@@ -180,7 +191,7 @@ const Table table{
          write(out, slice(self, at::maybe_wrap_dim(dim, self.dim()), start, end, step));
      }},
     {"aclnnSliceV2", slice_v2},
-    {"aclnnStridedSlice", strided_slice},
+    {"aclnnStridedSlice", write_strided_slice},
     {"aclnnStridedSliceAssignV2", strided_slice_assign},
     {"aclnnDiag",
      [](const Tensor& self, int64_t diagonal, const Tensor& out) { write(out, at::diag(self, diagonal)); }},

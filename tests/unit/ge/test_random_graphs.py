@@ -37,9 +37,24 @@ def grow(draw: st.DrawFn, g: Builder, pool: list[Pair]) -> Pair:
     """One more operator on values of the pool."""
     value, array = draw(st.sampled_from(pool))
     kind = draw(
-        st.sampled_from(["unary", "binary", "mean", "max", "transpose", "reshape", "concat", "slice"])
+        st.sampled_from(
+            [
+                "unary",
+                "binary",
+                "choice",
+                "mean",
+                "max",
+                "transpose",
+                "reshape",
+                "concat",
+                "stack",
+                "slice",
+                "stride",
+                "split",
+            ]
+        )
     )
-    if kind == "unary" or (array.ndim == 0 and kind != "binary"):
+    if kind == "unary" or (array.ndim == 0 and kind not in ("binary", "choice")):
         name = draw(st.sampled_from(sorted(UNARY)))
         return g.add(name, value), UNARY[name](array)
     if kind == "binary":
@@ -47,6 +62,9 @@ def grow(draw: st.DrawFn, g: Builder, pool: list[Pair]) -> Pair:
         other, second = draw(st.sampled_from(fitting))
         name = draw(st.sampled_from(sorted(BINARY)))
         return g.add(name, value, other), BINARY[name](array, second)
+    if kind == "choice":
+        other, second = draw(st.sampled_from([pair for pair in pool if pair[1].shape == array.shape]))
+        return _choose(g, (value, array), (other, second))
     axis = draw(st.integers(-array.ndim, array.ndim - 1))
     if kind in ("mean", "max"):
         keep = draw(st.booleans())
@@ -57,12 +75,36 @@ def grow(draw: st.DrawFn, g: Builder, pool: list[Pair]) -> Pair:
         return g.add("Transpose", value, list(perm)), array.transpose(perm)
     if kind == "reshape":
         return g.add("Reshape", value, [-1, array.shape[0]]), array.reshape(-1, array.shape[0])
-    if kind == "concat":
-        return g.add("ConcatV2", [value, value], axis), np.concatenate([array, array], axis)
+    if kind in ("concat", "stack") and (array.ndim > 4 or array.size > 10_000):
+        return value, array
+    if kind in ("concat", "stack"):
+        fitting = [pair for pair in pool if pair[1].shape == array.shape]
+        parts = [(value, array), *draw(st.lists(st.sampled_from(fitting), min_size=1, max_size=2))]
+        values, arrays = [v for v, _ in parts], [a for _, a in parts]
+        if kind == "concat":
+            return g.add("ConcatV2", values, axis), np.concatenate(arrays, axis)
+        return g.add("Pack", values, axis=axis, N=len(parts)), np.stack(arrays, axis)
+    if kind == "split":
+        sizes = draw(
+            st.sampled_from([n for n in range(1, array.shape[axis] + 1) if array.shape[axis] % n == 0])
+        )
+        index = draw(st.integers(0, sizes - 1))
+        parts = g.add_many("Split", np.array(axis, np.int32), value, num_split=sizes)
+        return parts[index], np.split(array, sizes, axis)[index]
     begin = [draw(st.integers(0, size - 1)) for size in array.shape]
     sizes = [draw(st.integers(1, size - b)) for size, b in zip(array.shape, begin, strict=True)]
     window = tuple(slice(b, b + s) for b, s in zip(begin, sizes, strict=True))
+    if kind == "stride":
+        steps = [draw(st.integers(1, 3)) for _ in begin]
+        window = tuple(slice(w.start, w.stop, step) for w, step in zip(window, steps, strict=True))
+        return g.add("StridedSlice", value, begin, [w.stop for w in window], steps), array[window]
     return g.add("Slice", value, begin, sizes), array[window]
+
+
+def _choose(g: Builder, a: Pair, b: Pair) -> Pair:
+    """The larger of two, by a comparison: no sum before it may decide otherwise, so that both are compared as given."""
+    above = g.add("GreaterEqual", a[0], b[0])
+    return g.add("SelectV2", above, a[0], b[0]), np.maximum(a[1], b[1])
 
 
 def _broadcasts(a: Array, b: Array) -> bool:

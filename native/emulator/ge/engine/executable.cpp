@@ -9,8 +9,8 @@
 #include "ge/engine/engine.h"
 #include "ge/engine/exchange.h"
 #include "ge/engine/fuse.h"
-#include "ge/engine/join.h"
 #include "ge/engine/lower.h"
+#include "ge/engine/placement.h"
 #include "ge/engine/plan.h"
 #include "ge/engine/split.h"
 #include "ge/engine/static_run.h"
@@ -348,7 +348,7 @@ struct Wanted {
     int64_t cores;  ///< 1: no step is split
 };
 
-/// Splits, fuses, joins and plans the program and the bodies of its steps.
+/// Splits, fuses and plans the program and the bodies of its steps.
 void optimise(Program& program, const Wanted& wanted) {
     split(program, wanted.cores);
     for (Step& step : program.steps) {
@@ -360,7 +360,7 @@ void optimise(Program& program, const Wanted& wanted) {
         if (step.kind == Kind::split) add_scratch(program, step);
     }
     if (wanted.fusing) fuse(program, wanted.options);
-    join(program);
+    place_outputs(program, wanted.fusing && wanted.options.fuse_movement);
     plan(program);
 }
 

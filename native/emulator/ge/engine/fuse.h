@@ -10,6 +10,9 @@ namespace npu::ge {
 /// broadcasting.
 bool is_pointwise(const Step& step);
 
+/// Whether the step is a sum, mean, product or extreme over some dimensions.
+bool is_reduction(const Step& step);
+
 /// Replaces steps of a static program by regions of 2 to 64 of them (CANN's limit). Before plan().
 void fuse(Program& program, const CompileOptions& options);
 

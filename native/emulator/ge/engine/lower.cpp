@@ -212,6 +212,12 @@ std::vector<int> Lowering::plain(const Node& node, const std::vector<int>& input
     }();
     if (changes_nothing(step, types)) return {inputs[0]};
     if (const auto folded = fold(step, given, types)) return constants(node, *folded, types);
+    if (step.op->name == "Split" && given[0].constant.defined()) {  // its views are of the first input
+        step.attributes["split_dim"] = given[0].constant.reshape({-1})[0].item<int64_t>();
+        step.op = graph::find_operator("SplitD");
+        step.inputs = {inputs[1]};
+        step.input_names.clear();
+    }
     std::vector<int> outputs;
     if (as_views(step, types, outputs)) return outputs;
     return emit(std::move(step), types);

@@ -114,17 +114,22 @@ class Planner {
         std::vector<int> block_of(program_.values.size(), -1);
         for (int i = 0; i < static_cast<int>(program_.steps.size()); ++i) {
             const Step& step = program_.steps[i];
-            for (const int output : step.outputs) {
-                const int root = value(output).root;  // another than the output: a part of what is joined
-                if (!owns_memory(root) || program_.result_of[root] >= 0 || block_of[root] >= 0) continue;
-                const int taken = root == output ? reusable(step, i, output) : -1;
+            if (step.kind == Kind::view) continue;
+            for (const int made : step.outputs) {
+                const int output = value(made).root;  // another step may have written a part of it
+                if (!owns_memory(output) || program_.result_of[output] >= 0 || block_of[output] >= 0)
+                    continue;
+                const int taken = output == made ? reusable(step, i, output) : -1;
                 const int number = taken >= 0 ? block_of[taken] : static_cast<int>(blocks_.size());
                 if (taken < 0)
-                    blocks_.push_back(
-                        {(bytes(value(root).type) + kAlignment - 1) / kAlignment * kAlignment, i, i, {}, 0});
-                block_of[root] = number;
-                blocks_[number].roots.push_back(root);
-                blocks_[number].last = std::max(blocks_[number].last, last_use_[root]);
+                    blocks_.push_back({(bytes(value(output).type) + kAlignment - 1) / kAlignment * kAlignment,
+                                       i,
+                                       i,
+                                       {},
+                                       0});
+                block_of[output] = number;
+                blocks_[number].roots.push_back(output);
+                blocks_[number].last = std::max(blocks_[number].last, last_use_[output]);
             }
         }
     }

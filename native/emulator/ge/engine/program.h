@@ -56,10 +56,11 @@ struct Step {
     std::vector<int> outputs;                  ///< values
     std::vector<std::shared_ptr<const Program>> bodies;
     bool writes_input = false;  ///< output 0 is input 0, changed in place (Assign, ScatterUpdate)
-    // Kind::fused: the steps of bodies[0] refer to values of the program itself; `outputs` are those that
-    // others read.
-    std::vector<int64_t> domain;  ///< the shape that tiles cut
-    std::size_t rows = 0;         ///< how many of its first dimensions they may cut
+    // Kind::fused: bodies[0] is the program of a tile. Its values have the region's axes as dimensions, of
+    // one element along those on which they do not lie; its inputs and results are the step's, in order.
+    std::vector<int64_t> domain;  ///< the sizes of the axes
+    std::size_t rows = 0;         ///< how many of the first ones tiles may cut
+    std::vector<std::vector<std::vector<int>>> input_axes, output_axes;  ///< of each dimension of each value
     // Kind::split: bodies[0] is the program of one piece, a program of its own. The last output is scratch.
     int64_t pieces = 0;
     std::vector<int> input_cuts,

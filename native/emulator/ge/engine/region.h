@@ -11,7 +11,6 @@ namespace npu::ge {
 
 /// The command that runs a step of Kind::fused. `tensor_of` gives the memory of the step's inputs and
 /// outputs.
-std::function<void()> bind_region(const Program& program, const Step& step,
-                                  const std::function<at::Tensor(int)>& tensor_of);
+std::function<void()> bind_region(const Step& step, const std::function<at::Tensor(int)>& tensor_of);
 
 }  // namespace npu::ge

@@ -51,11 +51,21 @@ class Binder {
   private:
     std::vector<Command>& commands() { return stretches_.back().commands; }
 
-    /// Results whose buffer is also an input's: computed elsewhere first.
+    /// Results whose buffer is also an input's, or a piece with gaps of which there are views, which count on
+    /// row-major memory: computed elsewhere first.
     void find_staged() {
         staged_.resize(outputs_.size());
-        for (std::size_t i = 0; i < outputs_.size(); ++i)
+        for (std::size_t i = 0; i < outputs_.size(); ++i) {
             for (const at::Tensor& input : inputs_) staged_[i] = staged_[i] || overlap(outputs_[i], input);
+            if (!outputs_[i].is_contiguous()) staged_[i] = staged_[i] || has_views(program_.results[i]);
+        }
+    }
+
+    bool has_views(int result) const {
+        const int root = program_.values[result].root;
+        for (std::size_t i = 0; i < program_.values.size(); ++i)
+            if (program_.values[i].root == root && static_cast<int>(i) != root) return true;
+        return false;
     }
 
     /// The memory of a value that owns it.
@@ -108,7 +118,7 @@ class Binder {
                 return;
             case Kind::fused:
                 commands().push_back(
-                    named(step, bind_region(program_, step, [this](int number) { return tensor(number); })));
+                    named(step, bind_region(step, [this](int number) { return tensor(number); })));
                 return;
             case Kind::split:
                 commands().push_back(bind_split(step, tensors(step.inputs), tensors(step.outputs)));

@@ -1,4 +1,5 @@
-// One operator of a fused region on one tile: by its tile body where it has one, else by its row.
+// What a fused region does on one tile: an operator by its tile body where it has one, else by its row, and
+// copies of memory that is not dense.
 #pragma once
 
 #include <array>
@@ -8,6 +9,7 @@
 
 #include "aclop/row_call.h"
 #include "kernels/tile.h"
+#include "kernels/tile_move.h"
 
 namespace npu::ge {
 
@@ -110,6 +112,17 @@ class TileCall {
     int64_t elements_, bytes_;
 };
 
-using Call = std::variant<aclop::RowCall, TileCall>;
+/// Memory copied to where it lies otherwise: a tile body takes and makes dense memory.
+class MoveCall {
+  public:
+    MoveCall(emulator::tile::Move move, Spot to, Spot from) : move_(std::move(move)), to_(to), from_(from) {}
+    void run() const { move_.run(to_.address(), from_.address()); }
+
+  private:
+    emulator::tile::Move move_;
+    Spot to_, from_;
+};
+
+using Call = std::variant<aclop::RowCall, TileCall, MoveCall>;
 
 }  // namespace npu::ge

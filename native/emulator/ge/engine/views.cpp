@@ -2,8 +2,11 @@
 
 #include <ATen/TensorUtils.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+
+#include "kernels/strided_slice.h"
 
 namespace npu::ge {
 namespace {
@@ -23,6 +26,8 @@ std::vector<int64_t> list(const Step& step, const Tensors& inputs, std::size_t p
     if (inputs.size() > position && inputs[position].defined()) return numbers(inputs[position]);
     return std::get<std::vector<int64_t>>(step.attributes.at(attribute));
 }
+
+int64_t attribute(const Step& step, const char* name) { return std::get<int64_t>(step.attributes.at(name)); }
 
 std::optional<Tensors> reshape(const Step&, const Tensors& inputs, const Types& types) {
     const auto& dims = types[0].type.dims;
@@ -53,6 +58,22 @@ std::optional<Tensors> slice(const Step& step, const Tensors& inputs, const Type
     return Tensors{view};
 }
 
+/// Nothing where it goes backwards, for which there are no views.
+std::optional<Tensors> strided_slice(const Step& step, const Tensors& inputs, const Types& types) {
+    for (std::size_t i = 1; i < inputs.size(); ++i)
+        if (!has_value(inputs, i)) return std::nullopt;
+    const auto begin = list(step, inputs, 1, "begin"), end = list(step, inputs, 2, "end");
+    const bool spelt = inputs.size() > 3 || step.attributes.contains("strides");
+    const auto strides = spelt ? list(step, inputs, 3, "strides") : std::vector<int64_t>(begin.size(), 1);
+    if (std::ranges::any_of(strides, [](int64_t stride) { return stride <= 0; })) return std::nullopt;
+    const auto mask = [&](const char* name) { return attribute(step, name); };
+    at::Tensor view =
+        emulator::strided_slice(inputs[0], begin, end, strides, mask("begin_mask"), mask("end_mask"),
+                                mask("ellipsis_mask"), mask("new_axis_mask"), mask("shrink_axis_mask"));
+    if (view.sizes() != at::IntArrayRef(types[0].type.dims)) return std::nullopt;
+    return Tensors{std::move(view)};
+}
+
 /// The same bits under a type of the same size.
 std::optional<Tensors> bitcast(const Step&, const Tensors& inputs, const Types& types) {
     const auto type = scalar_type(types[0].type.dtype);
@@ -74,8 +95,6 @@ std::optional<Tensors> split(const at::Tensor& input, int64_t dim, const Types& 
 
 int64_t wrapped(int64_t dim, const at::Tensor& tensor) { return dim < 0 ? dim + tensor.dim() : dim; }
 
-int64_t attribute(const Step& step, const char* name) { return std::get<int64_t>(step.attributes.at(name)); }
-
 const std::map<std::string_view, Rule>& rules() {
     static const std::map<std::string_view, Rule> table{
         {"Transpose", transpose},
@@ -85,6 +104,8 @@ const std::map<std::string_view, Rule>& rules() {
         {"Bitcast", bitcast},
         {"Slice", slice},
         {"SliceD", slice},
+        {"StridedSlice", strided_slice},
+        {"StridedSliceD", strided_slice},
         {"SplitV", [](const Step&, const Tensors& x,
                       const Types& types) { return split(x[0], wrapped(numbers(x[2]).at(0), x[0]), types); }},
         {"SplitVD",
