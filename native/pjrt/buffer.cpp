@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "pjrt/callbacks.h"
 #include "pjrt/layout.h"
 
 namespace npu::pjrt {
@@ -29,6 +30,10 @@ void check_range(const Shape& shape, int64_t offset, int64_t size) {
 }
 
 const std::shared_ptr<Storage>& Value::get() const {
+    if (!ready->ready()) {
+        const CallerUnlocked unlocked;
+        ready->wait();
+    }
     if (const Failure* failure = ready->wait()) throw Status(*failure);
     return storage;
 }

@@ -17,6 +17,10 @@ namespace {
 std::atomic<NpuPjrtCompiler> compiler{nullptr};
 std::atomic<NpuPjrtHostCall> host_call{nullptr};
 
+std::atomic<NpuPjrtLockHeld> lock_held{nullptr};
+std::atomic<NpuPjrtLockRelease> release_lock{nullptr};
+std::atomic<NpuPjrtLockTake> take_lock{nullptr};
+
 thread_local bool in_host_call = false;
 
 // Sets the mark of this thread for the length of a call.
@@ -72,6 +76,17 @@ void outside_host_call() {
             "itself: compute with NumPy, or give callbacks a cpu device by JAX_PLATFORMS=npu,cpu");
 }
 
+CallerUnlocked::CallerUnlocked() {
+    const NpuPjrtLockHeld held = lock_held;
+    const NpuPjrtLockRelease release = release_lock;
+    if (held != nullptr && release != nullptr && held() != 0) released_ = release();
+}
+
+CallerUnlocked::~CallerUnlocked() {
+    const NpuPjrtLockTake take = take_lock;
+    if (released_ != nullptr && take != nullptr) take(released_);
+}
+
 StableHloVersions stablehlo_versions() {
     std::lock_guard lock(versions_mutex);
     return versions;
@@ -82,6 +97,12 @@ StableHloVersions stablehlo_versions() {
 void npu_pjrt_set_compiler(NpuPjrtCompiler function) { npu::pjrt::compiler = function; }
 
 void npu_pjrt_set_host_call(NpuPjrtHostCall function) { npu::pjrt::host_call = function; }
+
+void npu_pjrt_set_caller_lock(NpuPjrtLockHeld held, NpuPjrtLockRelease release, NpuPjrtLockTake take) {
+    npu::pjrt::lock_held = held;
+    npu::pjrt::release_lock = release;
+    npu::pjrt::take_lock = take;
+}
 
 void npu_pjrt_reply(NpuPjrtReply* reply, int code, const void* bytes, size_t size) {
     if (reply == nullptr) return;

@@ -1,5 +1,6 @@
-// What the Python side hands over: the compiler, what programs call on the host, and handlers of custom
-// calls. Exported functions of this library, beside GetPjrtApi; README.md has the contract.
+// What the Python side hands over: the compiler, what programs call on the host, how to let go of Python's
+// lock, and handlers of custom calls. Exported functions of this library, beside GetPjrtApi; README.md has
+// the contract.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +27,19 @@ using NpuPjrtHostCall = void (*)(const char* target, const void* attributes, siz
                                  int n_inputs, const NpuHostArray* inputs, int n_outputs,
                                  NpuHostArray* outputs, NpuPjrtReply* reply);
 
+/// The caller's lock that lets one of its threads run at a time: whether this thread holds it, letting go of
+/// it, and taking it again with what letting go gave. PyGILState_Check, PyEval_SaveThread,
+/// PyEval_RestoreThread.
+using NpuPjrtLockHeld = int (*)();
+using NpuPjrtLockRelease = void* (*)();
+using NpuPjrtLockTake = void (*)(void* released);
+
 #pragma GCC visibility push(default)
 /// Null takes it away. From any thread; a call that is under way ends with the former one.
 void npu_pjrt_set_compiler(NpuPjrtCompiler compiler);
 void npu_pjrt_set_host_call(NpuPjrtHostCall host_call);
+/// All three or none; while no call is under way.
+void npu_pjrt_set_caller_lock(NpuPjrtLockHeld held, NpuPjrtLockRelease release, NpuPjrtLockTake take);
 /// Answers a callback, within it: `code` 0 and the result's bytes, or a PJRT_Error_Code and a sentence
 /// (UTF-8).
 void npu_pjrt_reply(NpuPjrtReply* reply, int code, const void* bytes, size_t size);
@@ -55,6 +65,19 @@ void call_host(const std::string& target, std::string_view attributes,
 
 /// Throws Status within a host call, on its thread: what it starts on the device would wait for it forever.
 void outside_host_call();
+
+/// Lets the caller's other threads run while this lives: for waits within calls that JAX makes under Python's
+/// lock, since a host call of the program that is waited for needs it.
+class CallerUnlocked {
+  public:
+    CallerUnlocked();
+    ~CallerUnlocked();
+    CallerUnlocked(const CallerUnlocked&) = delete;
+    CallerUnlocked& operator=(const CallerUnlocked&) = delete;
+
+  private:
+    void* released_ = nullptr;
+};
 
 struct StableHloVersions {
     std::vector<int64_t> current, minimum;

@@ -120,24 +120,25 @@ void LoadedExecutable::check(Device& device, std::span<Buffer* const> arguments)
 }
 
 // Nothing is given up before all arguments are known to be there.
-Values LoadedExecutable::take(std::span<Buffer* const> arguments, std::span<const int64_t> keep) const {
-    Values values;
+LoadedExecutable::Taken LoadedExecutable::take(std::span<Buffer* const> arguments,
+                                               std::span<const int64_t> keep) const {
+    Taken taken;
+    auto& [values, given_up] = taken;
     values.reserve(arguments.size());
     for (Buffer* buffer : arguments) values.push_back(buffer->value());
     const std::vector<Alias>& aliases = compiled_->program()->aliases;
-    if (aliases.empty()) return values;
-    std::vector<Buffer*> given;
+    if (aliases.empty()) return taken;
     for (const Alias& alias : aliases)
-        if (std::ranges::find(keep, alias.parameter) == keep.end())
-            given.push_back(arguments[alias.parameter]);
+        if (std::ranges::find(keep, alias.parameter) == keep.end()) given_up.push_back(alias.parameter);
+    std::ranges::sort(given_up);
     std::vector<Buffer*> uses(arguments.begin(), arguments.end());
     std::ranges::sort(uses);
-    for (Buffer* buffer : given)
-        if (std::ranges::equal_range(uses, buffer).size() > 1)
+    for (uint32_t parameter : given_up)
+        if (Buffer* buffer = arguments[parameter]; std::ranges::equal_range(uses, buffer).size() > 1)
             throw invalid("a run cannot donate the same buffer twice, or use it otherwise as well: " +
                           buffer->shape().text() + " is more than one of its arguments");
-    for (Buffer* buffer : given) buffer->donate();
-    return values;
+    for (uint32_t parameter : given_up) arguments[parameter]->donate();
+    return taken;
 }
 
 std::vector<LoadedExecutable::Run> LoadedExecutable::run(std::span<Device* const> devices,
@@ -149,31 +150,31 @@ std::vector<LoadedExecutable::Run> LoadedExecutable::run(std::span<Device* const
     provide_groups();  // again after a failure
     // No device begins before it is known that all can.
     std::vector<std::shared_ptr<Sessions>> models;
-    std::vector<Values> needs;
+    std::vector<Taken> taken;
     for (std::size_t i = 0; i < devices.size(); ++i) {
         models.push_back(sessions(*devices[i]));
         check(*devices[i], arguments[i]);
     }
-    for (std::size_t i = 0; i < devices.size(); ++i) needs.push_back(take(arguments[i], keep));
+    for (std::size_t i = 0; i < devices.size(); ++i) taken.push_back(take(arguments[i], keep));
     std::vector<Run> runs;
     for (std::size_t i = 0; i < devices.size(); ++i)
-        runs.push_back(launch(*devices[i], models[i], needs[i], info));
+        runs.push_back(launch(*devices[i], models[i], taken[i], info));
     return runs;
 }
 
 // A device that does not run leaves the groups, so that the others do not wait for it.
 LoadedExecutable::Run LoadedExecutable::launch(Device& device, const std::shared_ptr<Sessions>& models,
-                                               const Values& needs, const RunInfo& info) {
+                                               const Taken& taken, const RunInfo& info) {
     const Program& program = *compiled_->program();
     const auto leave = [&client = client_, compiled = compiled_, &device] {
         for (const Group& group : compiled->program()->groups) client.groups().abandon(group.name, device);
     };
-    auto work = [models, held = needs, info, leave] {
+    auto work = [models, held = taken.values, given_up = taken.given_up, info, leave] {
         Storages storages;
         storages.reserve(held.size());
         for (const auto& value : held) storages.push_back(value->storage);
         try {
-            return models->run(std::move(storages), info);
+            return models->run(std::move(storages), given_up, info);
         } catch (...) {
             leave();
             throw;
@@ -181,7 +182,8 @@ LoadedExecutable::Run LoadedExecutable::launch(Device& device, const std::shared
     };
     Produced produced;
     try {
-        produced = produce(device, needs, program.results.size(), !program.uses_host, std::move(work), leave);
+        produced =
+            produce(device, taken.values, program.results.size(), !program.uses_host, std::move(work), leave);
     } catch (...) {
         if (program.groups.empty()) throw;
         produced = failed(current_failure(), program.results.size());  // the peers are on their way

@@ -44,12 +44,18 @@ class LoadedExecutable {
         std::shared_ptr<Signal> last;  ///< of the last run
     };
 
+    /// The arguments' values, and the parameters whose buffers have given them up, ascending.
+    struct Taken {
+        Values values;
+        std::vector<uint32_t> given_up;
+    };
+
     std::shared_ptr<Sessions> sessions(Device& device);
     void provide_groups() const;
-    Run launch(Device& device, const std::shared_ptr<Sessions>& models, const Values& needs,
+    Run launch(Device& device, const std::shared_ptr<Sessions>& models, const Taken& taken,
                const RunInfo& info);
     void check(Device& device, std::span<Buffer* const> arguments) const;
-    Values take(std::span<Buffer* const> arguments, std::span<const int64_t> keep) const;
+    Taken take(std::span<Buffer* const> arguments, std::span<const int64_t> keep) const;
 
     const Client& client_;
     std::shared_ptr<const Compiled> compiled_;

@@ -108,6 +108,17 @@ std::shared_ptr<Storage> moved(const std::shared_ptr<Storage>& from, Memory& to)
     return storage;
 }
 
+// Gives each result that is on `lasting` memory, or on another result's, a copy: no two arrays share memory.
+void separate(Storages& results, std::vector<const Storage*> lasting) {
+    for (auto& result : results) {
+        if (result.use_count() == 1) continue;  // nobody else can have it
+        if (std::ranges::find(lasting, result.get()) != lasting.end())
+            result = moved(result, result->memory());
+        else
+            lasting.push_back(result.get());
+    }
+}
+
 // Pinned memory has no order of its own on the stream, so it is kept until the stream has come so far.
 void keep_until_done(Device& device, Storages storages) {
     if (!storages.empty()) device.mark()->then([storages](const Failure*) {});
@@ -115,12 +126,18 @@ void keep_until_done(Device& device, Storages storages) {
 
 }  // namespace
 
-Storages Sessions::run(Storages parameters, const RunInfo& info) const {
+Storages Sessions::run(Storages parameters, std::span<const uint32_t> given_up, const RunInfo& info) const {
     Storages pinned;
-    for (auto& parameter : parameters) {
-        if (!parameter->memory().on_host()) continue;
-        pinned.push_back(parameter);
-        parameter = moved(parameter, device_.default_memory());
+    std::vector<const Storage*> lasting;
+    lasting.reserve(parameters.size());
+    for (uint32_t i = 0; i < parameters.size(); ++i) {
+        auto& parameter = parameters[i];
+        if (parameter->memory().on_host()) {
+            pinned.push_back(parameter);
+            parameter = moved(parameter, device_.default_memory());
+        } else if (!std::ranges::binary_search(given_up, i)) {
+            lasting.push_back(parameter.get());
+        }
     }
     if (place_) parameters.push_back(place_);
     Storages results = Frame(*this, *program_->body, info).run(std::move(parameters));
@@ -130,6 +147,7 @@ Storages Sessions::run(Storages parameters, const RunInfo& info) const {
         results[i] = moved(results[i], wanted);
         if (wanted.on_host()) pinned.push_back(results[i]);
     }
+    separate(results, std::move(lasting));
     keep_until_done(device_, std::move(pinned));
     return results;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cann/graph_session.h"
@@ -26,8 +27,9 @@ class Sessions {
     cann::GraphSession& model(uint32_t index) const { return *models_[index]; }
 
     /// Puts a run on the device's stream, and waits for it in between where the program calls the host.
-    /// `parameters` on any memory of the device; the results are on theirs. Throws Status, cann::Error.
-    Storages run(Storages parameters, const RunInfo& info) const;
+    /// `parameters` on any memory of the device; the results are on theirs. A result may be on the memory of
+    /// a parameter in `given_up` (ascending), else it has memory of its own. Throws Status, cann::Error.
+    Storages run(Storages parameters, std::span<const uint32_t> given_up, const RunInfo& info) const;
 
   private:
     std::shared_ptr<const Program> program_;

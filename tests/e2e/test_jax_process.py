@@ -56,6 +56,19 @@ def test_npu_and_cpu_in_one_process() -> None:
     assert right(python(code, "npu,cpu")) == "[0. 3. 6. 9.]\n"
 
 
+def test_the_address_of_a_result_that_waits_for_a_callback() -> None:
+    """JAX asks for it under Python's lock, which the callback needs."""
+    code = """
+        import jax, numpy as np
+        x = jax.numpy.zeros(4)
+        shape = jax.ShapeDtypeStruct((4,), np.float32)
+        kept, made = jax.jit(lambda x: (x, jax.pure_callback(lambda a: np.asarray(a) + 1, shape, x)))(x)
+        addresses = {array.unsafe_buffer_pointer() for array in (made, kept, x)}
+        print(len(addresses), np.asarray(made)[0], np.asarray(kept)[0])
+    """
+    assert right(python(code, timeout=60.0)) == "3 1.0 0.0\n"
+
+
 def test_without_cann_or_emulator_it_says_what_to_do(tmp_path: Path) -> None:
     done = python("import jax; jax.devices()", NPU_EMULATOR="off", ASCEND_HOME_PATH=str(tmp_path))
     assert done.returncode != 0

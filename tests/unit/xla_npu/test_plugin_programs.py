@@ -45,19 +45,42 @@ def test_one_model():
     np.testing.assert_array_equal(result, X + Y)
 
 
-def test_results_that_are_parameters():
+def returning(*parameters):
+    """A program of two parameters that returns some of them and does nothing."""
     program = Program()
-    vector(program.parameters)
     for _ in range(2):
+        vector(program.parameters)
+        vector(program.body.slots)
+    program.body.inputs.extend([0, 1])
+    for parameter in parameters:
         vector(program.results)
-    vector(program.body.slots)
-    program.body.inputs.append(0)
-    program.body.outputs.extend([0, 0])
-    argument = buffer(X)
-    first, second = outcome(program, argument)
-    np.testing.assert_array_equal(first, X)
-    np.testing.assert_array_equal(second, X)
-    np.testing.assert_array_equal(read(argument), X)
+        program.body.outputs.append(parameter)
+    return program
+
+
+def address(handle):
+    return call("PJRT_Buffer_UnsafePointer", buffer=handle).buffer_pointer
+
+
+def test_results_that_are_parameters_have_memory_of_their_own():
+    executable = load(returning(0, 0, 1).SerializeToString())
+    arguments = [buffer(X), buffer(Y)]
+    results = run(executable, arguments, 3)
+    for result, expected in zip(results, (X, X, Y), strict=True):
+        np.testing.assert_array_equal(read(result), expected)
+    assert len({address(handle) for handle in (*arguments, *results)}) == 5
+
+
+def test_a_result_may_have_the_memory_of_a_donated_parameter():
+    program = returning(0, 0, 1)
+    program.aliases.add(result=0, parameter=0)
+    given, kept = buffer(X), buffer(Y)
+    memory = address(given)
+    results = run(load(program.SerializeToString()), [given, kept], 3)
+    assert address(results[0]) == memory
+    assert len({address(handle) for handle in (kept, *results)}) == 4
+    for result, expected in zip(results, (X, X, Y), strict=True):
+        np.testing.assert_array_equal(read(result), expected)
 
 
 def kind(handle):

@@ -1,11 +1,13 @@
 """The platform npu for JAX: loads libpjrt_npu.so over the toolkit that npu_common finds, and hands it the compiler.
 
 The library knows no Python. It calls back through two functions that are set here; both are called with the
-interpreter's lock taken by ctypes, from whichever thread compiles or executes.
+interpreter's lock taken by ctypes, from whichever thread compiles or executes. JAX asks for an array's address under
+that lock, so the library is told how to let go of it while it waits.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -71,6 +73,11 @@ class _Plugin:
         self._callbacks = (_Compiler(self._compile), _HostCall(self._host_call))
         self.library.npu_pjrt_set_compiler(self._callbacks[0])
         self.library.npu_pjrt_set_host_call(self._callbacks[1])
+        python = ctypes.pythonapi
+        self.library.npu_pjrt_set_caller_lock(
+            python.PyGILState_Check, python.PyEval_SaveThread, python.PyEval_RestoreThread
+        )
+        atexit.register(self.library.npu_pjrt_set_caller_lock, None, None, None)
         current, oldest = (
             _Version(*map(int, text.split(".")))
             for text in (stablehlo.get_current_version(), stablehlo.get_minimum_version())
