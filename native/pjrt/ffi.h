@@ -17,6 +17,7 @@ namespace npu::pjrt {
 struct RunInfo {
     int32_t launch_id = 0;
     std::map<int64_t, void*> user_data;  ///< by the number of its type
+    std::vector<uint32_t> donated;       ///< parameters whose memory the caller gives up
 };
 
 using FfiHandler = void* (*)(XLA_FFI_CallFrame*);  // answers an XLA_FFI_Error, null for none

@@ -155,9 +155,12 @@ std::vector<LoadedExecutable::Run> LoadedExecutable::run(std::span<Device* const
         check(*devices[i], arguments[i]);
     }
     for (std::size_t i = 0; i < devices.size(); ++i) needs.push_back(take(arguments[i], keep));
+    RunInfo own = info;
+    for (const Alias& alias : compiled_->program()->aliases)
+        if (std::ranges::find(keep, alias.parameter) == keep.end()) own.donated.push_back(alias.parameter);
     std::vector<Run> runs;
     for (std::size_t i = 0; i < devices.size(); ++i)
-        runs.push_back(launch(*devices[i], models[i], needs[i], info));
+        runs.push_back(launch(*devices[i], models[i], needs[i], own));
     return runs;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "graph/wire.h"
 #include "pjrt/host_step.h"
@@ -116,6 +117,11 @@ void keep_until_done(Device& device, Storages storages) {
 }  // namespace
 
 Storages Sessions::run(Storages parameters, const RunInfo& info) const {
+    // A result has memory of its own, also where it is an argument's value or another result's: the caller
+    // may give each to somebody who writes into it. Only a donated argument's goes on.
+    std::set<const Storage*> taken;
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        if (std::ranges::find(info.donated, i) == info.donated.end()) taken.insert(parameters[i].get());
     Storages pinned;
     for (auto& parameter : parameters) {
         if (!parameter->memory().on_host()) continue;
@@ -126,7 +132,7 @@ Storages Sessions::run(Storages parameters, const RunInfo& info) const {
     Storages results = Frame(*this, *program_->body, info).run(std::move(parameters));
     for (std::size_t i = 0; i < results.size(); ++i) {
         Memory& wanted = device_.memory(program_->results[i].memory_kind);
-        if (&results[i]->memory() == &wanted) continue;
+        if (taken.insert(results[i].get()).second && &results[i]->memory() == &wanted) continue;
         results[i] = moved(results[i], wanted);
         if (wanted.on_host()) pinned.push_back(results[i]);
     }

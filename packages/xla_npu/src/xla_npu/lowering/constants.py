@@ -45,7 +45,9 @@ def elements(op: Any, name: str, type_: TensorType) -> np.ndarray[Any, Any]:
 
 
 def dense_elements(attribute: Any, type_: TensorType) -> np.ndarray[Any, Any]:
-    """As `elements`, of an attribute that is not empty."""
+    """The elements of an attribute that jaxlib can name."""
+    if type_.size == 0:
+        return np.zeros(type_.shape, type_.element.numpy)
     if type_.element.stablehlo in _PLAIN:
         return np.array(attribute)
     return from_text(str(attribute), type_)
