@@ -40,7 +40,9 @@ def elements(op: Any, name: str, type_: TensorType) -> np.ndarray[Any, Any]:
     if type_.size == 0:
         return np.zeros(type_.shape, type_.element.numpy)
     if type_.element.numpy.kind == "c":
-        return from_text(str(op), type_)  # reading the attribute raises: jaxlib has no class for complex numbers
+        return from_text(
+            str(op), type_
+        )  # reading the attribute raises: jaxlib has no class for complex numbers
     return dense_elements(op.attributes[name], type_)
 
 
