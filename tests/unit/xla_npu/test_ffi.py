@@ -75,6 +75,8 @@ def test_what_npu_does_not_have_is_named(handlers: ctypes.CDLL) -> None:
         run(lambda x: columns(x, mode="copy", **COPY), np.ones((2, 2), np.float32))
     with pytest.raises(jax.errors.JaxRuntimeError, match=r"attribute mode = \[1, 2\]"):
         run(lambda x: copy(x, (1, 2)), X)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="attribute mode, which jaxlib cannot read"):
+        run(lambda x: copy(x, np.ones(2, np.complex64)), X)
 
 
 def test_types_for_handlers_are_numbered() -> None:

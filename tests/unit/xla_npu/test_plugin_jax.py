@@ -47,6 +47,32 @@ def test_results_that_are_parameters_or_constants():
     np.testing.assert_array_equal(np.asarray(first), X)
 
 
+def test_each_result_has_memory_of_its_own():
+    x = on(npu(), X)
+    results = [x, *jax.jit(lambda x: (x, x, x + 1))(x)]
+    assert len({each.unsafe_buffer_pointer() for each in results}) == 4
+    given = on(npu(), X + 1)
+    address = given.unsafe_buffer_pointer()
+    once, twice = jax.jit(lambda x: (x, x), donate_argnums=0)(given)
+    assert once.unsafe_buffer_pointer() == address != twice.unsafe_buffer_pointer()
+    np.testing.assert_array_equal(np.asarray(twice), X + 1)
+
+
+def test_tokens_go_in_and_out():
+    with jax.default_device(npu()):
+        token = jax.lax.create_token()
+        same, product, another = jax.jit(lambda t, x: (t, x * 2, jax.lax.create_token()))(token, X)
+    assert type(same) is type(another) is type(token)
+    np.testing.assert_array_equal(np.asarray(product), X * 2)
+
+
+def test_compile_options_that_nobody_knows_are_refused():
+    options = {"optimization_level": 1, "xla_embed_ir_in_executable": True}
+    np.testing.assert_array_equal(jax.jit(square, compiler_options=options)(on(npu(), X)), square(X))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="No such compile option: 'invalid_key'"):
+        jax.jit(square, compiler_options={"invalid_key": "x"})(on(npu(), X))
+
+
 def test_arrays_on_two_devices_are_refused():
     with pytest.raises(ValueError, match="incompatible devices"):
         jax.jit(lambda x, y: x + y)(on(npu(), X), on(npu(1), X))

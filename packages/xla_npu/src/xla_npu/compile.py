@@ -20,6 +20,14 @@ from xla_npu.partition.places import number_places
 from xla_npu.plan import HostWork, Planner, describe
 
 OPTION = "npu_compiler"
+# What programs for any backend may set: how hard XLA tries, and its debug options, which are about its own passes.
+_HINTS = (
+    "exec_time_optimization_effort",
+    "memory_fitting_effort",
+    "optimization_level",
+    "memory_fitting_level",
+)
+_XLA = "xla_"
 _FLAGS = {"ge": None, "afir": run_afir.FLAGS}
 
 
@@ -99,9 +107,13 @@ class _Settings:
 def _settings(options: bytes) -> _Settings:
     message = program.option_messages()["CompileOptions"].FromString(options)
     overrides: Mapping[str, Any] = message.env_option_overrides
-    unknown = [name for name in overrides if name.startswith("npu_") and name != OPTION]
+    unknown = sorted(
+        name for name in overrides if name not in (OPTION, *_HINTS) and not name.startswith(_XLA)
+    )
     if unknown:
-        raise CompileError(f"the compiler option '{unknown[0]}' is unknown; npu has {OPTION}")
+        raise CompileError(
+            f"No such compile option: '{unknown[0]}'; npu has {OPTION}, and leaves XLA's own aside"
+        )
     try:
         executor = chosen(overrides[OPTION].string_field if OPTION in overrides else None)
     except ValueError as error:

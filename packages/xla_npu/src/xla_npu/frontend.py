@@ -68,12 +68,14 @@ def functions(module: Any) -> dict[str, Any]:
 
 
 def tokens_as_arrays(module: Any) -> None:
-    """Gives `main` arrays where it has tokens, in place: JAX passes an empty array of bools for each ordered effect and
-    takes one back. Inside, tokens stay; steps of a program keep their order anyway."""
+    """Gives `main` arrays where it has tokens, in place: JAX passes an empty array of bools for each token and takes
+    one back. Inside, tokens stay; steps of a program keep their order anyway."""
     main = functions(module)["main"]
     block = main.regions[0].blocks[0]
+    terminator = block.operations[len(block.operations) - 1]
     given = [argument for argument in block.arguments if str(argument.type) == _TOKEN]
-    if not given:
+    returned = [index for index, value in enumerate(terminator.operands) if str(value.type) == _TOKEN]
+    if not given and not returned:
         return
     with module.context, ir.Location.unknown():
         empty = ir.RankedTensorType.get([0], ir.IntegerType.get_signless(1))
@@ -82,13 +84,16 @@ def tokens_as_arrays(module: Any) -> None:
             made = stablehlo.CreateTokenOp(ip=start)
             argument.replace_all_uses_with(made.result)
             argument.set_type(empty)
-        terminator = block.operations[len(block.operations) - 1]
-        tokens = iter(given)
-        for index, value in enumerate(terminator.operands):
-            if str(value.type) == _TOKEN:
-                terminator.operands[index] = next(tokens, given[0])
+        tokens: Iterator[Any] = iter(given)
+        for index in returned:
+            terminator.operands[index] = next(tokens, None) or _empty(empty, terminator)
         types = [[v.type for v in values] for values in (block.arguments, terminator.operands)]
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
+
+
+def _empty(type_: Any, before: Any) -> Any:
+    elements = ir.Attribute.parse(f"dense<> : {type_}")
+    return stablehlo.ConstantOp(elements, ip=ir.InsertionPoint(before)).result
 
 
 def memory_kinds(function: Any) -> tuple[list[str], list[str]]:

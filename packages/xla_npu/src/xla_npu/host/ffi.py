@@ -74,8 +74,14 @@ def _aliases(operation: Any) -> tuple[tuple[int, int], ...]:
 def _dictionary(target: str, given: Any) -> Any:
     made = _CLASSES["FfiAttributes"]()
     for index in range(len(given)):
-        named = given[index]
-        _fill(made.attributes.add(name=named.name), target, named.attr)
+        name = given[index].name
+        try:
+            value = given[name]  # jaxlib ends the process over `given[index].attr` of complex numbers
+        except (TypeError, ValueError) as error:
+            raise Unsupported(
+                f"the custom call '{target}' has the attribute {name}, which jaxlib cannot read: {error}"
+            ) from error
+        _fill(made.attributes.add(name=name), target, value)
     return made
 
 
