@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import tests.unit.xla_npu.jax_npu  # noqa: F401 (registers npu)
 from tests.unit.xla_npu.sharded_programs import mesh_of
@@ -187,3 +187,36 @@ def test_some_of_the_devices() -> None:
     mesh = jax.sharding.Mesh(np.array(jax.devices("npu")[3:7]), ("x",))
     mapped = jax.shard_map(lambda a: lax.psum(a, "x"), mesh=mesh, in_specs=P("x"), out_specs=P())
     np.testing.assert_array_equal(np.asarray(jax.jit(mapped)(data())), data().reshape(4, 2, 16).sum(0))
+
+
+def test_nothing_at_all() -> None:
+    assert run(lambda a: a[:, 4:], data()).shape == (8, 0)
+
+
+def test_unreduced_results_and_arguments() -> None:
+    """Summands stay on their devices until somebody asks for the sum."""
+    mesh = mesh_of("2x4", jax.devices("npu"))
+    explicit = jax.sharding.Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Explicit,) * 2)
+    x, w = data(), np.ones((16, 4), np.float32)
+    with jax.set_mesh(explicit):
+        a, b = jax.device_put(x, P("x", "y")), jax.device_put(w, P("y", None))
+        summands = jax.jit(
+            lambda a, b: jnp.einsum("ij,jk->ik", a, b, out_sharding=P("x", None, unreduced={"y"}))
+        )
+        total = jax.jit(lambda u: jax.sharding.reshard(u, P("x", None)))(summands(a, b))
+    np.testing.assert_array_equal(np.asarray(total), x @ w)
+
+
+def test_callbacks_are_made_once() -> None:
+    """By one device for whole arrays, by each device for its own part in shard_map."""
+    mesh, calls = mesh_of("2x4", jax.devices("npu")), []
+
+    def twice(a: Any) -> Any:
+        return jax.pure_callback(lambda v: (calls.append(v.shape), 2 * np.asarray(v))[1], a, a)
+
+    got = jax.jit(twice, in_shardings=NamedSharding(mesh, SPEC))(data())
+    np.testing.assert_array_equal(np.asarray(got), 2 * data())
+    assert calls == [(8, 16)]
+    calls.clear()
+    np.testing.assert_array_equal(run(twice, data()), 2 * data())
+    assert calls == [(4, 4)] * 8

@@ -187,6 +187,17 @@ class Emitter:
             self._positions[axes] = self.table(mesh.positions(axes))
         return self._positions[axes]
 
+    def on_first(self, value: Any, axes: Axes) -> Any:
+        """The value on the devices at position 0 along the axes, zeros on the others."""
+        flag = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
+        direction = ir.Attribute.parse("#stablehlo<comparison_direction EQ>")
+        with self.into(self._start):
+            zero = self.constant(np.array(0, np.int32))
+        attributes = {"comparison_direction": direction}
+        mine = self.op("stablehlo.compare", [self.position(axes), zero], [flag], attributes).results[0]
+        spread = self.broadcast(mine, ir.RankedTensorType.get(list(shape_of(value)), flag.element_type))
+        return self.op("stablehlo.select", [spread, value, self.zeros(value.type)], [value.type]).results[0]
+
     # Exchanges.
 
     def _groups(self, axes: Axes) -> Any:
@@ -207,6 +218,8 @@ class Emitter:
 
     def all_gather(self, value: Any, dim: int, axes: Axes) -> Any:
         shape = [size * (parts(axes) if i == dim else 1) for i, size in enumerate(shape_of(value))]
+        if 0 in shape:  # which StableHLO does not gather
+            return self.zeros(self.typed(value, shape))
         return self.op(
             "stablehlo.all_gather",
             [value],
@@ -218,6 +231,8 @@ class Emitter:
         shape = list(shape_of(value))
         shape[split] //= parts(axes)
         shape[concat] *= parts(axes)
+        if 0 in shape:
+            return self.zeros(self.typed(value, shape))
         return self.op(
             "stablehlo.all_to_all",
             [value],
@@ -235,11 +250,10 @@ class Emitter:
         self._combiner(made, value, combiner)
         return made.results[0]
 
-    def from_device(self, value: Any, device: int) -> Any:
-        """The value that one device has, on all."""
-        others = [place for place in range(self.devices) if place != device]
+    def from_first(self, value: Any, groups: Groups) -> Any:
+        """The value that the first device of each group has, on all of the group."""
         exchange = self._exchange((), across=True)
-        exchange["replica_groups"] = ir.DenseElementsAttr.get(np.array([[device, *others]], np.int64))
+        exchange["replica_groups"] = ir.DenseElementsAttr.get(np.array(groups, np.int64))
         return self.op("stablehlo.collective_broadcast", [value], [value.type], exchange).results[0]
 
     def reduce_scatter(self, value: Any, dim: int, axes: Axes, combiner: str) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from xla_npu.errors import Unsupported
+from xla_npu.devices import Groups
 from xla_npu.host.python_callback import TARGET
 from xla_npu.partition.emit import shape_of
 from xla_npu.partition.mesh import Sharding, whole
@@ -20,24 +20,33 @@ from xla_npu.partition.partitioner import Part, Partitioner, partitions
 def python_callback(
     p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]
 ) -> list[Part]:
-    """In a manual computation each device calls with its own part."""
+    """In a manual computation it is made for each position along the manual axes."""
     gathered = [p.cut(part, whole(len(part.shape or ()))) for part in operands]
     values = [part.value for part in gathered]
     shapes = [shape_of(result) for result in op.results]
-    if p.manual:
-        if has_side_effect(op) and not p.fully_manual:
-            raise Unsupported("a callback with side effects in a region that is manual along some axes only")
+    if p.fully_manual:
         made = p.copy(op, values, shapes)
         return [p.whole(value) for value in made.results]
-    caller = _caller(p, op)
-    is_caller = (np.arange(p.emit.devices) == caller).astype(np.int32)
+    groups = _groups(p, op)
+    is_caller: np.ndarray[Any, Any] = np.zeros(p.emit.devices, np.int32)
+    is_caller[[group[0] for group in groups]] = 1
     types = [result.type for result in op.results]
     branch = p.emit.op("stablehlo.case", [p.emit.table(is_caller)], types, regions=2)
     for region, calls in zip(branch.regions, (False, True), strict=True):
         with p.emit.into(ir.InsertionPoint(region.blocks.append())):
             results = p.copy(op, values, shapes).results if calls else map(p.emit.zeros, types)
             p.emit.op("stablehlo.return", list(results), [])
-    return [p.whole(p.emit.from_device(value, caller)) for value in branch.results]
+    return [p.whole(p.emit.from_first(value, groups)) for value in branch.results]
+
+
+def _groups(p: Partitioner, op: Any) -> Groups:
+    """The devices that one call is for, the caller first: all, by Shardy's maximal sharding or else from the first one;
+    in a manual computation those at the same position along the manual axes."""
+    if p.manual:
+        mesh = p.meshes.mesh(next(iter(p.manual)).mesh)
+        return mesh.groups([axis for axis in mesh.axes if axis not in p.manual])
+    caller = _caller(p, op)
+    return ((caller, *(place for place in range(p.emit.devices) if place != caller)),)
 
 
 def has_side_effect(op: Any) -> bool:

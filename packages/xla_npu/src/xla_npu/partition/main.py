@@ -11,7 +11,7 @@ from jaxlib.mlir.dialects import sdy
 
 from xla_npu.frontend import functions, nested
 from xla_npu.partition.emit import Emitter, shape_of
-from xla_npu.partition.mesh import Meshes
+from xla_npu.partition.mesh import Axes, Meshes
 from xla_npu.partition.op_sharding import serialised
 from xla_npu.partition.partitioner import Part, Partitioner
 
@@ -72,11 +72,19 @@ def _write(
     block = function.regions[0].blocks.append(*types, arg_locs=[a.location for a in source.arguments])
     emit.begin(block)
     for argument, inner, sharding in zip(source.arguments, block.arguments, arguments, strict=True):
-        partitioner.define(argument, Part(inner, shape_of(argument), sharding))
-    outputs = [
-        partitioner.cut(part, sharding)
-        for part, sharding in zip(partitioner.block(source), results, strict=True)
-    ]
+        part = Part(inner, shape_of(argument), sharding, _summed(meshes, given[argument.arg_number]))
+        if part.partial:
+            partitioner.define_summand(argument, part)
+        else:
+            partitioner.define(argument, part)
+    outputs = []
+    for value, sharding, each in zip(partitioner.values_of(source), results, returned, strict=True):
+        summed = _summed(meshes, each)
+        outputs.append(
+            partitioner.summand(value, sharding, summed)
+            if summed
+            else partitioner.cut(partitioner.part(value), sharding)
+        )
     emit.op("func.return", [part.value for part in outputs], [])
     returned_types = [part.value.type for part in outputs]
     function.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, returned_types))
@@ -84,8 +92,8 @@ def _write(
         if name in main.attributes:
             function.attributes[name] = ir.ArrayAttr.get([_others(each) for each in attributes])
     return Shardings(
-        [serialised(meshes, sharding) for sharding in arguments],
-        [serialised(meshes, sharding) for sharding in results],
+        [serialised(meshes, s, _summed(meshes, each)) for s, each in zip(arguments, given, strict=True)],
+        [serialised(meshes, s, _summed(meshes, each)) for s, each in zip(results, returned, strict=True)],
         partitioner.default,
     )
 
@@ -99,6 +107,12 @@ def _sharding(attributes: Any) -> Any:
     if attributes is None or _SHARDING not in attributes:
         return None
     return sdy.TensorShardingAttr(attributes[_SHARDING])
+
+
+def _summed(meshes: Meshes, attributes: Any) -> Axes:
+    """The axes along which the devices have summands of an argument or result."""
+    sharding = _sharding(attributes)
+    return () if sharding is None else meshes.unreduced(sharding)
 
 
 def _others(attributes: Any) -> Any:

@@ -112,8 +112,9 @@ class Meshes:
     def note(self, sharding: Any) -> None:
         """Takes note of the cuts of a sharding. All must be noted before the first is decoded."""
         name = _mesh_name(sharding)
-        for dimension in sharding.dimension_shardings:
-            for axis in map(sdy.AxisRefAttr, sdy.DimensionShardingAttr(dimension).axes):
+        dimensions = map(sdy.DimensionShardingAttr, sharding.dimension_shardings)
+        for axes in (sharding.unreduced_axes, *(dimension.axes for dimension in dimensions)):
+            for axis in map(sdy.AxisRefAttr, axes):
                 if axis.sub_axis_info is not None:
                     part = sdy.SubAxisInfoAttr(axis.sub_axis_info)
                     cuts = self._cuts.setdefault((name, axis.name), set())
@@ -166,10 +167,8 @@ class Meshes:
         return tuple(taken)
 
     def decode(self, sharding: Any) -> Sharding:
-        """The axes of each dimension. Raises Unsupported: partial sums that the program carries on."""
+        """The axes of each dimension."""
         name = _mesh_name(sharding)
-        if list(getattr(sharding, "unreduced_axes", ())):
-            raise Unsupported("unreduced shardings are not supported on npu")
         return tuple(
             tuple(
                 axis
@@ -178,6 +177,12 @@ class Meshes:
             )
             for dimension in sharding.dimension_shardings
         )
+
+    def unreduced(self, sharding: Any) -> Axes:
+        """The axes along which devices have summands of the array, in the order of the mesh."""
+        name = _mesh_name(sharding)
+        found = {axis for each in sharding.unreduced_axes for axis in self.axes(name, each)}
+        return tuple(sorted(found, key=lambda axis: axis.number))
 
     def only_device(self, sharding: Any) -> int | None:
         """The one device that a maximal sharding names, None for other shardings."""

@@ -27,6 +27,7 @@ from xla_npu.partition.reshard import reshard
 _log = logging.getLogger(__name__)
 # f(a + b) = f(a) + f(b), without rounding of its own.
 _LINEAR = ("stablehlo.add", "stablehlo.negate", "stablehlo.reshape", "stablehlo.transpose")
+_MANUAL = "sdy.manual_computation"
 _TERMINATORS = ("func.return", "stablehlo.return", "sdy.return")
 
 
@@ -133,20 +134,33 @@ class Partitioner:
             for each, result in zip(said, operation.results, strict=True)
         ]
 
+    def define_summand(self, value: Any, part: Part) -> None:
+        """The devices have summands of a value, along the part's axes `partial`."""
+        self._sums[value] = (part, part.sharding)
+
+    def summand(self, value: Any, sharding: Sharding, axes: Axes) -> Part:
+        """A part whose sum over the devices along `axes` is the value: what there is, else the first device has all."""
+        if value in self._sums and set(self._sums[value][0].partial) == set(axes):
+            found = self._sums[value][0]
+            plain = self.cut(replace(found, partial=()), sharding)
+            return replace(plain, partial=axes)
+        part = self.cut(self.part(value), sharding)
+        return replace(part, value=self.emit.on_first(part.value, axes), partial=axes)
+
     def block(self, block: Any) -> list[Part]:
         """Writes the operations of a block, whose arguments are defined; what its terminator returns."""
+        return [self.part(value) for value in self.values_of(block)]
+
+    def values_of(self, block: Any) -> list[Any]:
+        """As `block`, but the terminator's operands themselves."""
         outer, self._cuts = self._cuts, dict(self._cuts)
         try:
-            return self._operations(block)
+            for op in block.operations:
+                if op.operation.name in _TERMINATORS:
+                    return list(op.operands)
+                self._visit(op.operation)
         finally:
             self._cuts = outer
-
-    def _operations(self, block: Any) -> list[Part]:
-        for op in block.operations:
-            operation = op.operation
-            if operation.name in _TERMINATORS:
-                return [self.part(value) for value in operation.operands]
-            self._visit(operation)
         return []
 
     def _visit(self, operation: Any) -> None:
@@ -155,9 +169,10 @@ class Partitioner:
             try:
                 given = self._on_partial_sums(operation, wanted)
                 if given is None:
-                    for value in captured(operation.regions):
+                    lazy = operation.name == _MANUAL  # which may take summands
+                    for value in () if lazy else captured(operation.regions):
                         self.part(value)  # here, where all of the regions' values may read it
-                    operands = [self.part(value) for value in operation.operands]
+                    operands = [] if lazy else [self.part(value) for value in operation.operands]
                     given = self._by_rule(operation, operands, wanted)
             except errors.CompileError as error:
                 if errors.location(operation) in str(error) and errors.location(operation):

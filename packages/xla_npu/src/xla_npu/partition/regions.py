@@ -9,7 +9,8 @@ from typing import Any
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import sdy
 
-from xla_npu.errors import CompileError
+from xla_npu.errors import CompileError, Unsupported
+from xla_npu.lowering.context import captured
 from xla_npu.partition.emit import shape_of
 from xla_npu.partition.mesh import Axis, Sharding, divided, local_shape, mesh_name
 from xla_npu.partition.partitioner import Part, Partitioner, partitions
@@ -24,7 +25,14 @@ def constraint(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequen
     return [part] if not any(wanted[0]) else [p.cut(part, wanted[0])]
 
 
-@partitions("sdy.propagation_barrier")
+# What Shardy writes where the sum of summands is asked for: values here are the sums anyway.
+@partitions("sdy.all_reduce")
+def all_reduce(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> list[Part]:
+    sharding = p.fit(sdy.TensorShardingAttr(op.attributes["out_sharding"]), shape_of(op.operands[0]))
+    return [p.cut(operands[0], sharding)]
+
+
+@partitions("sdy.propagation_barrier", "sdy.replicated_to_unreduced", "sdy.sharded_to_unreduced")
 def barrier(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> list[Part]:
     return list(operands)
 
@@ -91,18 +99,29 @@ def manual_computation(
     for each in (*given, *returned):
         manual |= p.meshes.manual_axes(mesh_name(each), op.attributes["manual_axes"])
     block = op.regions[0].blocks[0]
-    for argument, part, sharding in zip(block.arguments, operands, given, strict=True):
-        outside, inside = _both(p, sharding, part.shape or (), manual, shape_of(argument))
-        value = p.cut(part, outside).value
-        p.define(argument, Part(value, shape_of(argument), inside))
+    for argument, operand, sharding in zip(block.arguments, op.operands, given, strict=True):
+        outside, inside = _both(p, sharding, shape_of(operand), manual, shape_of(argument))
+        summed = tuple(axis for axis in p.meshes.unreduced(sharding) if axis not in outer)
+        _check_summed(summed, manual)
+        part = p.summand(operand, outside, summed) if summed else p.cut(p.part(operand), outside)
+        p.define(argument, Part(part.value, shape_of(argument), inside))
+    for value in captured(op.regions):
+        p.part(value)
     p.manual = manual
     inner = p.block(block)
     p.manual = outer
     results = []
     for result, part, sharding in zip(op.results, inner, returned, strict=True):
         outside, inside = _both(p, sharding, shape_of(result), manual, part.shape or ())
-        results.append(Part(p.cut(part, inside).value, shape_of(result), outside))
+        summed = tuple(axis for axis in p.meshes.unreduced(sharding) if axis not in outer)
+        _check_summed(summed, manual)
+        results.append(Part(p.cut(part, inside).value, shape_of(result), outside, summed))
     return results
+
+
+def _check_summed(summed: Sequence[Axis], manual: frozenset[Axis]) -> None:
+    if any(axis not in manual for axis in summed):
+        raise Unsupported("an unreduced operand or result of shard_map along an axis that it does not name")
 
 
 def _both(
