@@ -39,8 +39,8 @@ def elements(op: Any, name: str, type_: TensorType) -> np.ndarray[Any, Any]:
     """
     if type_.size == 0:
         return np.zeros(type_.shape, type_.element.numpy)
-    if type_.element.numpy.kind == "c":
-        return from_text(str(op), type_)  # reading the attribute raises: jaxlib has no class for complex numbers
+    if type_.element.numpy.kind == "c":  # jaxlib has no class for such attributes: reading one raises
+        return from_text(str(op), type_)
     return dense_elements(op.attributes[name], type_)
 
 
