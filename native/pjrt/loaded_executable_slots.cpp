@@ -90,7 +90,7 @@ void execute(PJRT_LoadedExecutable_Execute_Args& args) {
     if (options.num_send_ops > 0 || options.num_recv_ops > 0)
         throw unimplemented("send and receive callbacks are not possible on npu; use host callbacks");
     const std::span keep(options.non_donatable_input_indices, options.num_non_donatable_input_indices);
-    RunInfo info{options.launch_id, {}, {}};
+    RunInfo info{options.launch_id, {}};
     if (options.context != nullptr) info.user_data = options.context->all();
     const std::vector<Device*> devices = devices_of(args);
     std::vector<std::span<Buffer* const>> arguments;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from xla_npu.partition import partition
 from xla_npu.partition.combine import combine_all_reduces
 from xla_npu.partition.places import number_places
 from xla_npu.plan import HostWork, Planner, describe
+from xla_npu.types import by_pjrt
 
 OPTION = "npu_compiler"
 # What programs for any backend may set: how hard XLA tries, and its debug options, which are about its own passes.
@@ -150,7 +152,7 @@ def _module_name(module: Any) -> str:
 
 
 def _donate(made: Any, main: Any) -> None:
-    """Notes which parameters' memory may be taken over: named by JAX, or offered and of a result's type."""
+    """Notes which parameters' memory may be taken over: named by JAX, or offered and of a result's size."""
     attributes = main.attributes["arg_attrs"] if "arg_attrs" in main.attributes else []  # noqa: SIM401 (no dict)
     offered = []
     taken = set()
@@ -163,7 +165,12 @@ def _donate(made: Any, main: Any) -> None:
             offered.append(parameter)
     for parameter in offered:
         for result, tensor in enumerate(made.results):
-            if result not in taken and tensor == made.parameters[parameter]:
+            if result not in taken and _memory(tensor) == _memory(made.parameters[parameter]):
                 taken.add(result)
                 made.aliases.add(result=result, parameter=parameter)
                 break
+
+
+def _memory(tensor: Any) -> tuple[int, str]:
+    """How many bytes, and where."""
+    return math.prod(tensor.dims) * by_pjrt(tensor.type).numpy.itemsize, tensor.memory_kind

@@ -37,8 +37,8 @@ def supported() -> list[str]:
 
 
 def partition(module: Any, devices: Devices) -> Shardings | None:
-    """Makes `main` what each device runs on its parts, in place. None: the program has no shardings, and is what each
-    device runs as it stands.
+    """Makes `main` what each device runs on its parts, in place. None: the program says nothing of shardings, and is what
+    each replica runs as it stands.
 
     Args:
         module: StableHLO with Shardy's shardings; calls have been inlined.
@@ -53,7 +53,8 @@ def partition(module: Any, devices: Devices) -> Shardings | None:
     ):
         raise Unsupported("GSPMD's shardings are not supported on npu: leave jax_use_shardy_partitioner on")
     if not any(op.operation.name == "sdy.mesh" for op in module.body.operations):
-        return None
+        # Each partition runs it as it stands.
+        return Shardings.whole(main) if devices.replicas == 1 else None
     if devices.replicas > 1:
         raise Unsupported("a program with shardings and replicas is not supported on npu")
     open_composites(module)

@@ -83,7 +83,7 @@ class Emitter:
         self,
         operation: Any,
         operands: Sequence[Any],
-        shapes: Sequence[Sequence[int]],
+        shapes: Sequence[Sequence[int] | None],
         captures: Mapping[Any, Any],
         attributes: Mapping[str, Any] | None = None,
     ) -> Any:
@@ -93,7 +93,8 @@ class Emitter:
         for index, operand in enumerate(operands):
             made.operands[index] = operand
         for result, shape in zip(made.results, shapes, strict=True):
-            result.set_type(self.typed(result, shape))
+            if shape is not None:  # a token
+                result.set_type(self.typed(result, shape))
         for name, attribute in (attributes or {}).items():
             made.attributes[name] = attribute
         for each in (made, *nested(made)):
@@ -198,6 +199,16 @@ class Emitter:
         spread = self.broadcast(mine, ir.RankedTensorType.get(list(shape_of(value)), flag.element_type))
         return self.op("stablehlo.select", [spread, value, self.zeros(value.type)], [value.type]).results[0]
 
+    def among_zeros(self, value: Any, dim: int, axes: Axes) -> Any:
+        """The device's part at its place in the whole dimension, zeros elsewhere."""
+        sizes = [size * (parts(axes) if i == dim else 1) for i, size in enumerate(shape_of(value))]
+        type_ = self.typed(value, sizes)
+        start, zero = self._start_of(shape_of(value)[dim], axes)
+        starts = [start if i == dim else zero for i in range(len(sizes))]
+        return self.op(
+            "stablehlo.dynamic_update_slice", [self.zeros(type_), value, *starts], [type_]
+        ).results[0]
+
     # Exchanges.
 
     def _groups(self, axes: Axes) -> Any:
@@ -279,13 +290,16 @@ class Emitter:
         """This device's part of a dimension that it has in whole."""
         sizes = list(shape_of(value))
         sizes[dim] //= parts(axes)
-        position, size = self.position(axes), sizes[dim]
-        with self.into(self._start):
-            step = self.constant(np.array(size, np.int32))
-            start = self.binary("multiply", position, step)
-            zero = self.constant(np.array(0, np.int32))
+        start, zero = self._start_of(sizes[dim], axes)
         starts = [start if i == dim else zero for i in range(len(sizes))]
         return self.dynamic_slice(value, starts, sizes)
+
+    def _start_of(self, size: int, axes: Axes) -> tuple[Any, Any]:
+        """Where this device's part of that size begins, and 0."""
+        position = self.position(axes)
+        with self.into(self._start):
+            step = self.constant(np.array(size, np.int32))
+            return self.binary("multiply", position, step), self.constant(np.array(0, np.int32))
 
 
 def _i64(number: int) -> Any:

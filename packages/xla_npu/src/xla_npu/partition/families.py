@@ -73,7 +73,9 @@ _ELEMENTWISE = [
 
 @by_factors(*(f"stablehlo.{name}" for name in _ELEMENTWISE), "custom_call:annotate_device_placement")
 def elementwise(op: Any) -> Factors | None:
-    return alike(op) if same_sizes(op) else None
+    """Of operands of one rank, or scalars beside them: not a bitcast that adds or takes a dimension."""
+    ranks = {len(shape_of(value)) for value in (op.operands[-1], op.results[0])}
+    return alike(op) if same_sizes(op) and len(ranks) == 1 else None
 
 
 @by_factors("stablehlo.broadcast_in_dim")

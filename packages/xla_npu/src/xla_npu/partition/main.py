@@ -27,6 +27,11 @@ class Shardings:
     results: list[bytes]
     default: Counter[str]
 
+    @classmethod
+    def whole(cls, function: Any) -> Shardings:
+        """Of a function whose arguments and results every device has in whole."""
+        return cls([b""] * len(function.type.inputs), [b""] * len(function.type.results), Counter())
+
 
 def write_parts(module: Any, devices: int) -> Shardings:
     """Replaces `main` of a module whose shardings have been propagated."""

@@ -23,10 +23,13 @@ from xla_npu.lowering.registry import rule_name
 from xla_npu.partition.emit import Emitter, shape_of
 from xla_npu.partition.mesh import Axes, Axis, Meshes, Sharding, divided, local_shape, parts, whole
 from xla_npu.partition.reshard import reshard
+from xla_npu.types import is_token
 
 _log = logging.getLogger(__name__)
 # f(a + b) = f(a) + f(b), without rounding of its own.
 _LINEAR = ("stablehlo.add", "stablehlo.negate", "stablehlo.reshape", "stablehlo.transpose")
+# What says how a value is cut, and by which attribute.
+PLACING = {"sdy.sharding_constraint": "sharding", "sdy.reshard": "sharding", "sdy.all_reduce": "out_sharding"}
 _MANUAL = "sdy.manual_computation"
 _TERMINATORS = ("func.return", "stablehlo.return", "sdy.return")
 
@@ -126,7 +129,9 @@ class Partitioner:
     def wanted(self, operation: Any) -> list[Sharding]:
         """The shardings that Shardy gives the operation's results."""
         said: Sequence[Any] = [None] * len(operation.results)
-        if "sdy.sharding" in operation.attributes:
+        if operation.name in PLACING:
+            said = [sdy.TensorShardingAttr(operation.attributes[PLACING[operation.name]])]
+        elif "sdy.sharding" in operation.attributes:
             per_value = sdy.TensorShardingPerValueAttr(operation.attributes["sdy.sharding"])
             said = [sdy.TensorShardingAttr(each) for each in per_value.shardings]
         return [
@@ -144,7 +149,13 @@ class Partitioner:
             found = self._sums[value][0]
             plain = self.cut(replace(found, partial=()), sharding)
             return replace(plain, partial=axes)
-        part = self.cut(self.part(value), sharding)
+        part = self.part(value)
+        for dim, have in enumerate(part.sharding):
+            if set(have[len(sharding[dim]) :]) == set(axes) and have[: len(sharding[dim])] == sharding[dim]:
+                own = self.cut(part, (*sharding[:dim], have, *sharding[dim + 1 :]))
+                among = self.emit.among_zeros(own.value, dim, have[len(sharding[dim]) :])
+                return Part(among, part.shape, sharding, axes)
+        part = self.cut(part, sharding)
         return replace(part, value=self.emit.on_first(part.value, axes), partial=axes)
 
     def block(self, block: Any) -> list[Part]:
@@ -164,6 +175,10 @@ class Partitioner:
         return []
 
     def _visit(self, operation: Any) -> None:
+        if any(is_token(value.type) for value in (*operation.operands, *operation.results)):
+            raise errors.Unsupported(
+                f"tokens in a program for several devices are not supported on npu ({errors.describe(operation)})"
+            )
         wanted = self.wanted(operation)
         with self.emit.named(operation):
             try:
@@ -179,14 +194,15 @@ class Partitioner:
                     raise
                 raise type(error)(f"{error} ({errors.describe(operation)})") from error
             for result, part, sharding in zip(operation.results, given, wanted, strict=True):
+                want = part.sharding if operation.name == _MANUAL else sharding
                 if part.partial:
-                    self._sums[result] = (part, sharding)
+                    self._sums[result] = (part, want)
                 else:
-                    self.define(result, self.cut(part, sharding))
+                    self.define(result, self.cut(part, want))
 
     def _on_partial_sums(self, operation: Any, wanted: Sequence[Sharding]) -> Sequence[Part] | None:
         """An operation that may come before the sum over the devices, where nothing else reads its operands."""
-        if operation.name not in _LINEAR or any(
+        if operation.name not in (*_LINEAR, *PLACING) or any(
             value not in self._sums or len(list(value.uses)) != 1 for value in operation.operands
         ):
             return None
@@ -237,10 +253,7 @@ class Partitioner:
         for value in captured(operation.regions):
             part = self.part(value)
             captures[value] = self.cut(part, whole(len(part.shape or ()))).value
-        sizes = [shape if shape is not None else () for shape in shapes]
-        if any(shape is None for shape in shapes):
-            raise errors.Unsupported("tokens are not supported in programs for several devices")
-        return self.emit.copy(operation, operands, sizes, captures, attributes)
+        return self.emit.copy(operation, operands, shapes, captures, attributes)
 
     def whole(self, value: Any) -> Part:
         """A value that every device has in whole."""

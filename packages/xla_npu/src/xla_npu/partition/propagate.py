@@ -12,6 +12,7 @@ from xla_npu.partition.emit import shape_of
 
 # Propagation only: Shardy's own step from global to local is wrong or missing for half of the operations.
 _PIPELINE = "builtin.module(sdy-propagation-pipeline,sdy-close-shardings)"
+_SHARDING = "sdy.sharding"
 _PLAIN_REGIONS = ("sdy.reshard", "sdy.sharding_constraint")
 
 
@@ -47,9 +48,14 @@ def _constant(op: Any) -> Any:
     try:
         attributes = {name: op.attributes[name] for name in op.attributes}
     except TypeError:  # complex numbers: jaxlib reads no attribute of them
+        sharding = op.attributes[_SHARDING] if _SHARDING in op.attributes else None  # noqa: SIM401 (no dict)
+        if sharding is not None:
+            del op.attributes[_SHARDING]  # whose mesh is unknown to the text alone
         text = str(op)
         made = ir.Operation.parse(text[text.index("sdy.constant") :].replace("sdy.", "stablehlo.", 1))
         ir.InsertionPoint(op).insert(made)
+        if sharding is not None:
+            made.operation.attributes[_SHARDING] = sharding
         return made.operation
     return ir.Operation.create(
         "stablehlo.constant",

@@ -13,23 +13,14 @@ from xla_npu.errors import CompileError, Unsupported
 from xla_npu.lowering.context import captured
 from xla_npu.partition.emit import shape_of
 from xla_npu.partition.mesh import Axis, Sharding, divided, local_shape, mesh_name
-from xla_npu.partition.partitioner import Part, Partitioner, partitions
+from xla_npu.partition.partitioner import PLACING, Part, Partitioner, partitions
 
 
-@partitions("sdy.sharding_constraint", "sdy.reshard")
-def constraint(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> list[Part]:
-    sharding = p.fit(sdy.TensorShardingAttr(op.attributes["sharding"]), shape_of(op.operands[0]))
-    part = p.cut(operands[0], sharding)
-    p.define(op.results[0], part)
-    # Shardy repeats the sharding on the operation only sometimes: what follows sees the constraint's.
-    return [part] if not any(wanted[0]) else [p.cut(part, wanted[0])]
-
-
-# What Shardy writes where the sum of summands is asked for: values here are the sums anyway.
-@partitions("sdy.all_reduce")
-def all_reduce(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> list[Part]:
-    sharding = p.fit(sdy.TensorShardingAttr(op.attributes["out_sharding"]), shape_of(op.operands[0]))
-    return [p.cut(operands[0], sharding)]
+# The partitioner cuts results as these ask. Shardy writes all_reduce where the sum of summands is asked for: values here
+# are the sums anyway.
+@partitions(*PLACING)
+def placing(p: Partitioner, op: Any, operands: Sequence[Part], wanted: Sequence[Sharding]) -> list[Part]:
+    return list(operands)
 
 
 @partitions("sdy.propagation_barrier", "sdy.replicated_to_unreduced", "sdy.sharded_to_unreduced")
