@@ -53,8 +53,8 @@ Buffer to_buffer(const ::ge::Tensor& tensor) {
     for (std::size_t i = 0; i < tensor.GetShapeDimNum(); ++i)
         buffer.type.dims.push_back(tensor.GetShapeDim(i));
     buffer.host = tensor.GetPlacement() == ::ge::kPlacementHost;
-    // torchair refreshes the shape of a tensor that it keeps, and its size only where the address has changed:
-    // at an address that comes back for a larger batch, the size is the smaller batch's.
+    // torchair refreshes the shape of a tensor that it keeps, and its size only where the address has
+    // changed: at an address that comes back for a larger batch, the size is the smaller batch's.
     if (!buffer.host && buffer.data != nullptr && buffer.type.is_static())
         buffer.size = std::max(buffer.size, static_cast<std::size_t>(buffer.type.elements()) *
                                                 graph::element_size(buffer.type.dtype));
