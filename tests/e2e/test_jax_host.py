@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.e2e.test_jax_process import python, right
 
 CALLBACKS = """
-    import gc, jax, jax.numpy as jnp, numpy as np
+    import gc, time, jax, jax.numpy as jnp, numpy as np
     from jax import lax
     from jax.experimental import checkify, io_callback
     from xla_npu.host import python_callback
@@ -75,6 +75,10 @@ CALLBACKS = """
     jax.clear_caches()
     del f, loop
     gc.collect()
+    deadline = time.monotonic() + 10  # the thread that ran the last program lets go of it when it is done
+    while python_callback._held and time.monotonic() < deadline:
+        time.sleep(0.01)
+        gc.collect()
     assert not python_callback._held
     print("done")
 """
