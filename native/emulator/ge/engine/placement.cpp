@@ -156,15 +156,20 @@ class Placer {
         if (value(whole.root).place != Place::temporary) return false;
         std::vector<std::pair<int, Value>> left;  // parts that have to be copied, and where to
         int64_t start = 0;
+        bool any = false;
         for (const int part : joint->parts) {
             Value slice = whole;
             slice.offset += start * whole.strides[joint->dim];
             slice.type.dims = value(part).type.dims;
             if (joint->stacks) slice.strides.erase(slice.strides.begin() + joint->dim);
             start += joint->stacks ? 1 : slice.type.dims[joint->dim];
-            if (slice.type.elements() > 0 && !move_part(part, slice)) left.emplace_back(part, slice);
+            if (slice.type.elements() == 0) continue;
+            if (move_part(part, slice))
+                any = true;
+            else
+                left.emplace_back(part, slice);
         }
-        if (left.size() == joint->parts.size()) return false;
+        if (!any) return false;
         for (const auto& [part, slice] : left) copies.push_back(copy(step, part, slice));
         return true;
     }
